@@ -134,25 +134,35 @@ static void pass_time(struct party *party)
 		apps_await(party);
 }
 
-/* pause_for -- the application does something else, and looks at nothing */
+/* be_back -- the application has looked at nothing since then */
+static void be_back(struct party *party, int64_t since_ns)
+{
+	party->is_away = false;
+	for (unsigned int i = 0; i < WORLD_OPS; i++)
+		party->ops[i].begin_ns += sched_now_ns - since_ns;
+}
+
 static void pause_for(struct party *party, int64_t ns)
 {
 	int64_t begin = sched_now_ns;
 
 	party->is_away = true;
 	sched_sleep(ns);
-	party->is_away = false;
-	for (unsigned int i = 0; i < WORLD_OPS; i++)
-		party->ops[i].begin_ns += sched_now_ns - begin;
+	be_back(party, begin);
 }
 
 /* reopen -- one of its connections, in mid-life */
 static void reopen(struct party *party)
 {
 	struct conn *conn = &party->conns[sched_dice(party->num_conns)];
+	int64_t begin = sched_now_ns;
 
-	if (conn->open && !conn->cut)
-		conns_reopen(conn);
+	if (!conn->open || conn->cut)
+		return;
+	party->is_away = !party->reaps;
+	conns_reopen(conn);
+	if (!party->reaps)
+		be_back(party, begin);
 }
 
 void *apps_burst(void *arg)
@@ -231,7 +241,8 @@ void apps_count_unread(void)
 	while (world.unread && apps_read(&world.target))
 		;
 	if (world.unread && world.heard > world.opened * world.target_size)
-		sched_fail("%d notices are kept for a target that never reads", (int) world.heard);
+		sched_fail("%d notices of %u connections are kept for a target that never reads",
+			   (int) world.heard, world.opened);
 }
 
 static void *watch(void *arg)

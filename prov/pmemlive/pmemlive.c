@@ -13,6 +13,7 @@
 #include "descriptors.h"
 #include "inside.h"
 #include "rdm_world.h"
+#include "rxm.h"
 #include "scheduler.h"
 #include "world.h"
 
@@ -181,6 +182,8 @@ int main(int argc, char **argv)
 		puts("worlds of FI_EP_RDM need a libfabric before 2.0");
 		return 77;
 	}
+	if (arguments.rdm)
+		rxm_load();
 	for (uint64_t i = 0; i < arguments.count && !(found && arguments.until_found); i++)
 		found += !try_seed(arguments.seed + i, &arguments, &all);
 	printf("%llu worlds, %llu operations, %llu of them failed, %.0f s simulated in %llu steps; "

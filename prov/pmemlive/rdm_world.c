@@ -45,7 +45,7 @@ void rdm_choose(void)
 	rdm_world.silences = sched_one_in(4);
 	rdm_world.stops = sched_one_in(4);
 	pmv_setting.timeout = rdm_world.timeout_s;
-	pmv_setting.commit_all = sched_one_in(8);
+	pmv_setting.commit_all = sched_one_in(4);
 }
 
 void rdm_describe(void)

@@ -31,7 +31,7 @@ static struct core_domain *(*core_of)(const struct sched_process *process);
 static __typeof__(fi_getinfo) *real_getinfo;
 static __typeof__(fi_fabric) *real_fabric;
 
-void rxm_start(struct core_domain *(*find_core)(const struct sched_process *process))
+void rxm_load(void)
 {
 	struct fi_info *hints = testcore_need(fi_allocinfo()), *info;
 
@@ -43,16 +43,19 @@ void rxm_start(struct core_domain *(*find_core)(const struct sched_process *proc
 	setenv("FI_PROVIDER", "ofi_rxm", 1);
 	/* Its warnings ask the simulated core for what that does not have. */
 	unsetenv("FI_LOG_LEVEL");
-	setenv("FI_PMEMVERBS_CORE", CORE_NAME, 1);
 	*(void **) &real_getinfo = dlsym(RTLD_NEXT, "fi_getinfo");
 	*(void **) &real_fabric = dlsym(RTLD_NEXT, "fi_fabric");
-	core_of = find_core;
-	provider = fi_prov_ini();
-	/* libfabric loads its providers once, on the stack of a real thread. */
 	hints->fabric_attr->prov_name = strdup("ofi_rxm");
 	if (!real_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info))
 		fi_freeinfo(info);
 	fi_freeinfo(hints);
+}
+
+void rxm_start(struct core_domain *(*find_core)(const struct sched_process *process))
+{
+	setenv("FI_PMEMVERBS_CORE", CORE_NAME, 1);
+	core_of = find_core;
+	provider = fi_prov_ini();
 }
 
 static void copy_addr(void **to, size_t *to_len, const void *from, size_t len)

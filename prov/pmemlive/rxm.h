@@ -9,6 +9,10 @@ struct sched_process;
 /* So many it posts on each connection. */
 #define RXM_RECEIVES 16
 
+/* rxm_load -- libfabric loads its providers, which takes long; once, on the stack of a real thread
+ */
+void rxm_load(void);
+
 /* rxm_start -- before the simulation begins; find_core: that of a process */
 void rxm_start(struct core_domain *(*find_core)(const struct sched_process *process));
 

@@ -3,6 +3,7 @@
 #include "scheduler.h"
 
 #include <errno.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,9 @@ enum state {
 
 struct sched_task {
 	TAILQ_ENTRY(sched_task) next;
-	ucontext_t context;
+	ucontext_t beginning;
+	bool begun;
+	jmp_buf left; /* where it goes on; swapcontext() would make a system call each time */
 	char *stack;
 	char name[24];
 	struct sched_process *process;
@@ -55,7 +58,7 @@ uint64_t sched_most_steps = 60000000;
 struct sched_task *sched_current;
 
 static TAILQ_HEAD(, sched_task) tasks = TAILQ_HEAD_INITIALIZER(tasks);
-static ucontext_t scheduler;
+static jmp_buf scheduler;
 static struct sched_clockwork *clockworks;
 static uint64_t dice_state;
 static uint64_t steps;
@@ -166,13 +169,30 @@ void sched_add(struct sched_clockwork *clockwork)
 	clockworks = clockwork;
 }
 
+static void leave(void)
+{
+	if (!_setjmp(sched_current->left))
+		_longjmp(scheduler, 1);
+}
+
 static void enter(void)
 {
 	struct sched_task *task = sched_current;
 
 	task->run(task->run_arg);
 	sched_current->state = ENDED;
-	swapcontext(&sched_current->context, &scheduler);
+	leave();
+}
+
+/* go_on -- from where the thread was left, until it leaves again */
+static void go_on(struct sched_task *task)
+{
+	if (_setjmp(scheduler))
+		return;
+	if (task->begun)
+		_longjmp(task->left, 1);
+	task->begun = true;
+	setcontext(&task->beginning);
 }
 
 struct sched_task *sched_spawn(struct sched_process *process, const char *name,
@@ -186,10 +206,10 @@ struct sched_task *sched_spawn(struct sched_process *process, const char *name,
 	task->run_arg = arg;
 	task->priority = sched_dice(UINT64_MAX);
 	sched_name(task, name);
-	getcontext(&task->context);
-	task->context.uc_stack.ss_sp = task->stack;
-	task->context.uc_stack.ss_size = STACK_SIZE;
-	makecontext(&task->context, enter, 0);
+	getcontext(&task->beginning);
+	task->beginning.uc_stack.ss_sp = task->stack;
+	task->beginning.uc_stack.ss_size = STACK_SIZE;
+	makecontext(&task->beginning, enter, 0);
 	TAILQ_INSERT_TAIL(&tasks, task, next);
 	return task;
 }
@@ -249,7 +269,7 @@ static void resume(struct sched_task *task)
 	pmv_guard_source = task->guard_source;
 	pmv_rdm_posting = task->posting;
 	sched_current = task;
-	swapcontext(&scheduler, &task->context);
+	go_on(task);
 	sched_current = NULL;
 	task->saved_errno = errno;
 	task->guard_depth = pmv_guard_depth;
@@ -337,11 +357,6 @@ void sched_run(struct sched_process *process, void *(*run)(void *arg), void *arg
 		if (!first->detached && first->process->stopped_until_ns != SCHED_NEVER)
 			sched_fail("there are threads left");
 	}
-}
-
-static void leave(void)
-{
-	swapcontext(&sched_current->context, &scheduler);
 }
 
 static void take_time(int64_t ns)

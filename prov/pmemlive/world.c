@@ -79,7 +79,7 @@ static void choose_agents(void)
 		/* A call that syncs holds up everybody. */
 		world.most_sync_ns = 0;
 	}
-	pmv_setting.commit_all = sched_one_in(8);
+	pmv_setting.commit_all = sched_one_in(4);
 	choose_notices(mode != 1);
 	world.target.depth = WORLD_DEPTH;
 	/* They have the processor most of the time. */

@@ -59,7 +59,8 @@ static int64_t deadline_of(const struct op *op)
 
 	if (conn->silent_ns)
 		return silent_deadline_of(op);
-	if (messages_are_stuck(conn) && !conn->cut)
+	/* Nobody waits for what is on a connection that is given up: closing it ends that. */
+	if ((messages_are_stuck(conn) || conn->given_up) && !conn->cut)
 		return SCHED_NEVER;
 	if (op->on_page)
 		bound += world_synced_ns() - op->synced_ns;
@@ -102,12 +103,26 @@ int64_t world_deadline_ns(void)
 	return next;
 }
 
+/* check -- nothing of a process is late */
+static void check(const struct party *party)
+{
+	for (unsigned int i = 0; !party->is_away && i < WORLD_OPS; i++) {
+		if (party->ops[i].under_way && deadline_of(&party->ops[i]) < sched_now_ns)
+			sched_fail("operation %u of %s does not end in its time", i,
+				   party->process.name);
+	}
+	if (end_deadline_ns(party) < sched_now_ns)
+		sched_fail("%s does not hear in time that a peer is silent", party->process.name);
+}
+
 void world_check(void)
 {
+	messages_note_all();
 	if (notice_deadline_ns() < sched_now_ns)
 		sched_fail("the target's application does not hear of a commit in time");
 	if (callers_deadline_ns() < sched_now_ns)
 		sched_fail("the target does not hear in time that a peer has gone");
-	if (world_deadline_ns() < sched_now_ns)
-		sched_fail("an operation does not end in its time");
+	check(&world.target);
+	for (unsigned int i = 0; i < world.num_initiators; i++)
+		check(&world.initiators[i]);
 }

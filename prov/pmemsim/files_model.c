@@ -31,14 +31,16 @@
 #define MOST_GROUPS 4
 #define MOST_OPS 2
 
-/* Another file of the same lane, another lane, another device. */
-enum place { ONE_LANE, OTHER_LANE, OTHER_DEVICE, NUM_PLACES };
+/* Another file of the same lane, the same file, another lane, another device. */
+enum place { ONE_LANE, ONE_FILE, OTHER_LANE, OTHER_DEVICE, NUM_PLACES };
 
 struct program {
 	const char *name;
 	enum place places[WORLD_MAX_REGIONS];
 	unsigned int num_regions;
 	bool stores;
+	bool whole; /* a sync of any page of a file empties the disk's cache of all that it has of
+		       it */
 	/* A bit for each set of regions whose syncs fail; with two connections a search takes long.
 	 */
 	unsigned int failing;
@@ -70,11 +72,13 @@ static const struct program programs[] = {
 	 {ONE_LANE},
 	 1,
 	 false,
+	 false,
 	 NONE_FAILS | FIRST_FAILS,
 	 {COMMIT_TO(0, 0, 0), COMMIT_TO(1, 0, 64)}},
 	{"two files of one lane",
 	 {ONE_LANE, ONE_LANE},
 	 2,
+	 false,
 	 false,
 	 FIRST_FAILS,
 	 {COMMIT_TO(0, 0, 0), COMMIT_TO(1, 1, 0)}},
@@ -82,11 +86,13 @@ static const struct program programs[] = {
 	 {ONE_LANE, OTHER_LANE},
 	 2,
 	 false,
+	 false,
 	 FIRST_FAILS,
 	 {COMMIT_TO(0, 0, 0), COMMIT_TO(1, 1, 0)}},
 	{"one connection, two lanes",
 	 {ONE_LANE, OTHER_LANE},
 	 2,
+	 false,
 	 false,
 	 ALL_SETS,
 	 {COMMIT_TO(0, 0, 0), COMMIT_TO(0, 1, 0)}},
@@ -94,11 +100,13 @@ static const struct program programs[] = {
 	 {ONE_LANE, OTHER_DEVICE},
 	 2,
 	 false,
+	 false,
 	 ALL_SETS,
 	 {COMMIT_TO(0, 0, 0), COMMIT_TO(0, 1, 0)}},
 	{"a request for two devices",
 	 {ONE_LANE, OTHER_DEVICE},
 	 2,
+	 false,
 	 false,
 	 ALL_SETS,
 	 {WRITE_TO(0, 0, 0), FENCED_TO(0, 1, 0)}},
@@ -106,8 +114,23 @@ static const struct program programs[] = {
 	 {ONE_LANE, OTHER_DEVICE},
 	 2,
 	 true,
+	 false,
 	 ALL_SETS,
 	 {COMMIT_TO(0, 0, 0), FENCED_TO(0, 1, 0)}},
+	{"two regions of a file",
+	 {ONE_LANE, ONE_FILE},
+	 2,
+	 false,
+	 true,
+	 NONE_FAILS | FIRST_FAILS,
+	 {COMMIT_TO(0, 0, 0), COMMIT_TO(1, 1, 0)}},
+	{"two files that are written side by side",
+	 {ONE_LANE, ONE_LANE},
+	 2,
+	 false,
+	 true,
+	 NONE_FAILS,
+	 {COMMIT_TO(0, 0, 0), COMMIT_TO(1, 1, 0)}},
 };
 
 #define NUM_PROGRAMS (sizeof(programs) / sizeof(programs[0]))
@@ -118,6 +141,7 @@ enum mutant {
 	ERROR_LOST,       /* a region whose sync failed is not marked */
 	ERROR_SPREADS,    /* ... and all others are */
 	ONE_DISK,         /* all files are taken for one disk's */
+	ONE_SYNC,         /* ... or for one file */
 };
 
 static enum mutant mutant;
@@ -125,6 +149,17 @@ static enum mutant mutant;
 static struct pmv_agent *agent_of(const struct world *world)
 {
 	return &pmv_to_domain(world->away.domain)->agent;
+}
+
+static const struct program *program_of(const struct world *world)
+{
+	return world->config.arg;
+}
+
+/* file_of -- the number of the first region in the same file */
+static unsigned int file_of(const struct program *program, unsigned int region)
+{
+	return program->places[region] == ONE_FILE ? 0 : region;
 }
 
 /* What the provider calls */
@@ -151,6 +186,29 @@ bool __wrap_pmv_files_cover(const struct pmv_files *files)
 {
 	(void) files;
 	return true;
+}
+
+bool __wrap_pmv_files_find(const struct pmv_files *files, const void *addr, size_t *len,
+			   struct pmv_file_part *part);
+
+bool __wrap_pmv_files_find(const struct pmv_files *files, const void *addr, size_t *len,
+			   struct pmv_file_part *part)
+{
+	const struct program *program = program_of(world_current);
+	const char *at = addr;
+	int i = 0;
+
+	(void) files;
+	(void) len;
+	while (at < world_current->memory[i] ||
+	       at >= world_current->memory[i] + world_current->config.region_size)
+		i++;
+	*part = (struct pmv_file_part){
+		.ino = mutant == ONE_SYNC ? 0 : file_of(program, (unsigned int) i),
+		.fd = i,
+		.offset = (uint64_t) (at - world_current->memory[i]),
+	};
+	return program->whole;
 }
 
 bool __real_pmv_region_is_lost(struct pmv_region *region);
@@ -195,18 +253,15 @@ static struct world_app files;
  */
 static bool *beside;
 
-static const struct program *program_of(const struct world *world)
-{
-	return world->config.arg;
-}
-
 static uint64_t disk_of(enum place place)
 {
 	static const struct {
 		dev_t device;
 		ino_t file;
-	} places[NUM_PLACES] = {
-		[ONE_LANE] = {1, 0}, [OTHER_LANE] = {1, 1}, [OTHER_DEVICE] = {2, 0}};
+	} places[NUM_PLACES] = {[ONE_LANE] = {1, 0},
+				[ONE_FILE] = {1, 0},
+				[OTHER_LANE] = {1, 1},
+				[OTHER_DEVICE] = {2, 0}};
 
 	if (mutant == ONE_DISK)
 		place = ONE_LANE;
@@ -230,6 +285,7 @@ static void open_files(struct world *world)
 		struct pmv_mr *mr = pmv_container_of(world->mr[i], struct pmv_mr, mr_fid);
 
 		mr->region->disk = disk_of(program->places[i]);
+		hw_memory_of(world->sim->hw, world->memory[i])->file = file_of(program, i);
 	}
 	pmv_syncing_begin(agent_of(world));
 	/* No large object comes later, but in the place of these. */
@@ -268,15 +324,28 @@ static void help(struct world *world)
 		pmv_syncing_carry_out(agent_of(world), disk);
 }
 
+/* regions_of_file -- a bit for each; where a file is synced as a whole, an error is of all of it */
+static unsigned int regions_of_file(const struct program *program, unsigned int region)
+{
+	unsigned int regions = 1U << region;
+
+	for (unsigned int i = 0; program->whole && i < program->num_regions; i++) {
+		if (file_of(program, i) == file_of(program, region))
+			regions |= 1U << i;
+	}
+	return regions;
+}
+
 /* may_fail -- rule 1 */
 static bool may_fail(const struct world *world, unsigned int number)
 {
+	const struct program *program = program_of(world);
 	const struct world_op *op = &world->config.ops[number];
-	unsigned int covered = 1U << op->region;
+	unsigned int covered = regions_of_file(program, op->region);
 
 	for (unsigned int i = 0; op->fence && i < number; i++) {
 		if (world->config.ops[i].ep == op->ep)
-			covered |= 1U << world->config.ops[i].region;
+			covered |= regions_of_file(program, world->config.ops[i].region);
 	}
 	return covered & world->failed_syncs;
 }
@@ -284,8 +353,7 @@ static bool may_fail(const struct world *world, unsigned int number)
 /* may_be_beside -- rule 2 */
 static bool may_be_beside(const struct program *program)
 {
-	return program->num_regions > 1 && program->places[0] != program->places[1] &&
-	       program->ops[1].ep;
+	return program->num_regions > 1 && program->places[1] > ONE_FILE && program->ops[1].ep;
 }
 
 static const char *check(void *arg, bool final)
@@ -314,7 +382,7 @@ static const char *check(void *arg, bool final)
 static struct world_config config_of(const struct program *program, unsigned int failing)
 {
 	struct world_config config = {
-		.rules = {.ddio = true, .granule = HW_LINE},
+		.rules = {.ddio = true, .granule = HW_LINE, .disk_cache = program->whole},
 		.domain = PMV_PAGE,
 		.stores = program->stores,
 		.failing = failing,
@@ -363,31 +431,39 @@ static const struct {
 	{"acknowledged before it is synced",
 	 MUTATION_ACK_TOO_SOON,
 	 NO_MUTANT,
-	 {true, true, true, true, true, true, true}},
+	 {true, true, true, true, true, true, true, false, false}},
 	{"the kernel hears of no write",
 	 MUTATION_NOT_TOUCHED,
 	 NO_MUTANT,
-	 {true, true, true, true, true, true, true}},
+	 {true, true, true, true, true, true, true, false, false}},
 	{"a tail is stored before what it follows is synced",
 	 MUTATION_STORE_TOO_SOON,
 	 NO_MUTANT,
-	 {false, false, false, false, false, false, true}},
+	 {false, false, false, false, false, false, true, false, false}},
 	{"a connection is served while its request is in a group",
 	 MUTATION_NONE,
 	 SERVED_MEANWHILE,
-	 {false, false, false, true, true, false, false}},
+	 {false, false, false, true, true, false, false, false, false}},
 	{"an error is lost",
 	 MUTATION_NONE,
 	 ERROR_LOST,
-	 {false, false, false, true, true, true, true}},
+	 {false, false, false, true, true, true, true, false, false}},
 	{"an error is everybody's",
 	 MUTATION_NONE,
 	 ERROR_SPREADS,
-	 {false, true, false, true, true, false, false}},
+	 {false, true, false, true, true, false, false, false, false}},
 	{"all files are one disk's",
 	 MUTATION_NONE,
 	 ONE_DISK,
-	 {false, false, true, false, false, false, false}},
+	 {false, false, true, false, false, false, false, false, false}},
+	{"a disk's cache is emptied of one file, and two were written",
+	 MUTATION_NONE,
+	 ONE_SYNC,
+	 {false, false, false, false, false, false, false, false, true}},
+	{"a disk's cache is emptied before pages are written",
+	 MUTATION_NOT_AWAITED,
+	 NO_MUTANT,
+	 {false, false, false, false, false, false, false, true, false}},
 };
 
 static void check_program(const struct program *program)

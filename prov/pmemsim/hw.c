@@ -40,6 +40,8 @@ void hw_free(struct hw *hw)
 		free(memory->is_pending);
 		free(memory->placed);
 		free(memory->touched);
+		free(memory->written);
+		free(memory->is_written);
 	}
 	free(hw);
 }

@@ -45,6 +45,11 @@ struct hw_rules {
 	 * by line, until it is pushed.
 	 */
 	bool buffered;
+	/*
+	 * The disk has a cache that a power failure empties: what was written is in a file only
+	 * behind a sync of any of its pages.
+	 */
+	bool disk_cache;
 	bool local;           /* a posted request completes once it was handed over (iWARP) */
 	unsigned int granule; /* a write becomes visible in pieces of so many bytes: 8 or 64 */
 };
@@ -140,6 +145,11 @@ struct hw_memory {
 	uint64_t *is_pending; /* ... which bytes these are, a bit for each, a word for each line */
 	char *placed; /* PAGED: what devices have made of it, of which the kernel knows nothing */
 	uint8_t *touched; /* PAGED: the kernel takes the page for dirty, a byte for each */
+	/* With a disk's cache: what is there alone, and of which pages; and the file that it is of.
+	 */
+	char *written;
+	uint8_t *is_written;
+	unsigned int file;
 };
 
 struct hw {
@@ -225,6 +235,9 @@ void hw_drain(struct hw *hw);
 void hw_store(struct hw *hw, void *to, const void *from, size_t len);
 void hw_touch(struct hw *hw, void *addr, size_t len);
 void hw_sync(struct hw *hw, void *addr, size_t len);
+
+/* hw_write_out -- the same, but the pages are in the disk's cache */
+void hw_write_out(struct hw *hw, void *addr, size_t len);
 
 /* hw_sync_failing -- nothing is written, and the kernel takes the pages for clean from now on */
 void hw_sync_failing(struct hw *hw, void *addr, size_t len);

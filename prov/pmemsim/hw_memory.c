@@ -27,6 +27,10 @@ struct hw_memory *hw_memory(struct hw *hw, char *base, size_t len, enum hw_domai
 		memcpy(memory->placed, base, len);
 		memory->touched = testcore_need(calloc(1, (len + HW_PAGE - 1) / HW_PAGE));
 	}
+	if (domain == HW_PAGED && hw->rules.disk_cache) {
+		memory->written = testcore_need(calloc(1, len));
+		memory->is_written = testcore_need(calloc(1, (len + HW_PAGE - 1) / HW_PAGE));
+	}
 	return memory;
 }
 
@@ -100,8 +104,20 @@ static void take_for_clean(struct hw *hw, struct hw_memory *memory, size_t page)
 	hw_changed(hw, &memory->touched[page], 1);
 }
 
+/* leave_cache -- a page of a disk's cache is on the medium, or newer contents are */
+static void leave_cache(struct hw *hw, struct hw_memory *memory, size_t page)
+{
+	if (!memory->is_written || !memory->is_written[page])
+		return;
+	memset(memory->written + page * HW_PAGE, 0, hw_page_len(memory, page));
+	hw_changed(hw, memory->written + page * HW_PAGE, hw_page_len(memory, page));
+	memory->is_written[page] = 0;
+	hw_changed(hw, &memory->is_written[page], 1);
+}
+
 void hw_clean(struct hw *hw, struct hw_memory *memory, size_t page)
 {
+	leave_cache(hw, memory, page);
 	write_back(hw, memory, page * HW_PAGE, hw_page_len(memory, page));
 	take_for_clean(hw, memory, page);
 }
@@ -236,8 +252,49 @@ void hw_store(struct hw *hw, void *to, const void *from, size_t len)
 	hw_touch(hw, to, len);
 }
 
-/* Only pages that the kernel knows to be dirty, because they were touched or stored to. */
+/* is_dirty -- the kernel knows it, because the page was touched or stored to */
+static bool is_dirty(const struct hw_memory *memory, size_t page)
+{
+	size_t at = page * HW_PAGE;
+
+	return memory->touched[page] ||
+	       memcmp(memory->base + at, memory->placed + at, hw_page_len(memory, page));
+}
+
+/* empty_cache -- of all that it has of a file */
+static void empty_cache(struct hw *hw, unsigned int file)
+{
+	for (unsigned int i = 0; i < hw->num_memories; i++) {
+		struct hw_memory *memory = &hw->memories[i];
+
+		if (!memory->is_written || memory->file != file)
+			continue;
+		for (size_t page = 0; page * HW_PAGE < memory->len; page++) {
+			size_t at = page * HW_PAGE, len = hw_page_len(memory, page);
+
+			if (!memory->is_written[page])
+				continue;
+			memcpy(memory->durable + at, memory->written + at, len);
+			hw_changed(hw, memory->durable + at, len);
+			leave_cache(hw, memory, page);
+		}
+	}
+}
+
 void hw_sync(struct hw *hw, void *addr, size_t len)
+{
+	size_t page, end;
+	struct hw_memory *memory = pages_of(hw, addr, len, &page, &end);
+
+	if (memory)
+		empty_cache(hw, memory->file);
+	for (; memory && page < end; page++) {
+		if (is_dirty(memory, page))
+			hw_clean(hw, memory, page);
+	}
+}
+
+void hw_write_out(struct hw *hw, void *addr, size_t len)
 {
 	size_t page, end;
 	struct hw_memory *memory = pages_of(hw, addr, len, &page, &end);
@@ -245,9 +302,13 @@ void hw_sync(struct hw *hw, void *addr, size_t len)
 	for (; memory && page < end; page++) {
 		size_t at = page * HW_PAGE;
 
-		if (memory->touched[page] ||
-		    memcmp(memory->base + at, memory->placed + at, hw_page_len(memory, page)))
-			hw_clean(hw, memory, page);
+		if (!is_dirty(memory, page))
+			continue;
+		memcpy(memory->written + at, memory->base + at, hw_page_len(memory, page));
+		hw_changed(hw, memory->written + at, hw_page_len(memory, page));
+		memory->is_written[page] = 1;
+		hw_changed(hw, &memory->is_written[page], 1);
+		take_for_clean(hw, memory, page);
 	}
 }
 

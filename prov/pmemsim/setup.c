@@ -362,6 +362,8 @@ void world_add_files(const struct world *world, struct explore_world *explored)
 		add_span(explored, memory->durable, memory->len);
 		add_span(explored, memory->pending, memory->len);
 		add_span(explored, memory->placed, memory->len);
+		if (memory->written)
+			add_span(explored, memory->written, memory->len);
 	}
 }
 

@@ -56,6 +56,7 @@ enum world_mutation {
 	MUTATION_LINE_LEFT_OUT,   /* the agent flushes one cache line too few */
 	MUTATION_PAGE_LEFT_OUT,   /* the agent syncs one page too few */
 	MUTATION_NOT_TOUCHED,     /* the kernel does not hear what a device has written */
+	MUTATION_NOT_AWAITED,     /* the agent does not wait until pages are written */
 	MUTATION_PLACED_TOO_SOON, /* the core says that data are in place, then places them */
 	MUTATION_DIRTY_LOST,      /* a write is forgotten when there are too many ranges */
 	MUTATION_PERSIST_DROPPED, /* no RDMA FLUSH behind the write */

@@ -168,12 +168,40 @@ static int cpu_sync(void *addr, size_t len)
 	return 0;
 }
 
+/* A descriptor is the number of its region. */
+
+static int cpu_start(int fd, uint64_t offset, size_t len)
+{
+	(void) fd;
+	(void) offset;
+	(void) len;
+	/* The kernel may write a page back at any time. */
+	world_pause("begins to write pages (sync_file_range)");
+	return 0;
+}
+
+static int cpu_await(int fd, uint64_t offset, size_t len)
+{
+	char *addr = world_current->memory[fd] + offset;
+
+	world_pause("waits until pages are written (sync_file_range)");
+	if (fails_now(addr)) {
+		hw_sync_failing(world_current->sim->hw, addr, len);
+		return -EIO;
+	}
+	if (!world_mutates(MUTATION_NOT_AWAITED))
+		hw_write_out(world_current->sim->hw, addr, len);
+	return 0;
+}
+
 const struct pmv_flush_ops world_cpu = {
 	.flush = cpu_flush,
 	.drain = cpu_drain,
 	.store = cpu_store,
 	.touch = cpu_touch,
 	.sync = cpu_sync,
+	.start = cpu_start,
+	.await = cpu_await,
 };
 
 static void run_body(void)

@@ -67,7 +67,7 @@ static struct pmv_comp *new_entry(const struct pmv_queue *queue, int entry)
 
 bool pmv_rma_event_post(struct pmv_rma_events *events)
 {
-	bool had_room = pmv_queue_has_room(events->queue, events->unread);
+	bool had_room = pmv_queue_has_room(events->queue, events->unread, 0);
 	int entry = 0;
 
 	while (entry < PMV_RMA_EVENT_ENTRIES) {
@@ -78,7 +78,7 @@ bool pmv_rma_event_post(struct pmv_rma_events *events)
 			continue;
 		}
 		/* Without memory the next round tries again. */
-		if (pmv_queue_has_room(events->queue, events->unread))
+		if (pmv_queue_has_room(events->queue, events->unread, 0))
 			comp = new_entry(events->queue, entry);
 		if (!comp)
 			break;
@@ -91,7 +91,7 @@ bool pmv_rma_event_post(struct pmv_rma_events *events)
 
 bool pmv_rma_event_may_post(const struct pmv_rma_events *events)
 {
-	return events->has_pending && pmv_queue_has_room(events->queue, events->unread);
+	return events->has_pending && pmv_queue_has_room(events->queue, events->unread, 0);
 }
 
 /* add_entry -- immediate data tell of their operation by themselves, but not of its failure */

@@ -25,11 +25,12 @@
 
 /* Taking requests */
 
-/* has_room -- for a notice; without room the request waits for the application */
-static bool has_room(const struct pmv_receiver *receiver)
+/* has_room -- for one more notice than so many; without room the request waits for the application
+ */
+static bool has_room(const struct pmv_receiver *receiver, size_t others)
 {
 	return !receiver->notice_queue ||
-	       pmv_queue_has_room(receiver->notice_queue, receiver->events.unread);
+	       pmv_queue_has_room(receiver->notice_queue, receiver->events.unread, others);
 }
 
 /* is_open -- queued acknowledgements come first: that limits what one peer may ask for */
@@ -50,7 +51,7 @@ bool pmv_service_waits(const struct pmv_agent *agent)
 	{
 		if (receiver->working || pmv_rma_event_may_post(&receiver->events) ||
 		    (is_open(receiver) && pmv_receiver_look(receiver, &message) &&
-		     (!receiver->lacks_room || has_room(receiver))))
+		     (!receiver->lacks_room || has_room(receiver, 0))))
 			return true;
 	}
 	return false;
@@ -129,6 +130,17 @@ static bool is_valid(struct pmv_work *work)
 	return envelope->content == PMV_CONTENT_NONE && envelope->len == sizeof(*envelope);
 }
 
+/* count_notices -- that a connection's requests in the batch are going to give */
+static size_t count_notices(const struct pmv_writeback_batch *batch,
+			    const struct pmv_receiver *receiver)
+{
+	size_t count = 0;
+
+	for (unsigned int i = 0; i < batch->count; i++)
+		count += batch->works[i].receiver == receiver && batch->works[i].request.notify;
+	return count;
+}
+
 /* take_message -- one request; false: there is none, or none after it */
 static bool take_message(struct pmv_agent *agent, struct pmv_receiver *receiver,
 			 struct pmv_slice *slice)
@@ -140,7 +152,8 @@ static bool take_message(struct pmv_agent *agent, struct pmv_receiver *receiver,
 		return false;
 	valid = is_valid(work);
 	/* Reading the queue wakes the thread. */
-	receiver->lacks_room = valid && work->request.notify && !has_room(receiver);
+	receiver->lacks_room = valid && work->request.notify &&
+			       !has_room(receiver, count_notices(agent->batch, receiver));
 	if (receiver->lacks_room ||
 	    (work->request.chain && pmv_chain_work_waits(agent->batch, receiver, work)))
 		return false;

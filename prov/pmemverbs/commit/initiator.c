@@ -107,14 +107,14 @@ void pmv_initiator_break(struct pmv_initiator *ini)
 		pmv_queue_wake(ini->owner.tx_queue);
 }
 
-void pmv_initiator_wait(struct pmv_initiator *ini)
+void pmv_initiator_wait(struct pmv_initiator *ini, enum pmv_pending pending)
 {
 	struct pmv_queue *tx = ini->owner.tx_queue, *rx = ini->owner.rx_queue;
 
-	pmv_queue_wait(tx, &ini->on_tx_queue);
+	pmv_queue_wait(tx, &ini->on_tx_queue, pending);
 	/* An application that waits for the target's reaction may read the other queue only. */
 	if (rx && rx != tx)
-		pmv_queue_wait(rx, &ini->on_rx_queue);
+		pmv_queue_wait(rx, &ini->on_rx_queue, pending);
 }
 
 void pmv_initiator_unwait(struct pmv_initiator *ini)

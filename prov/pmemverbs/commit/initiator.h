@@ -181,7 +181,7 @@ void pmv_initiator_established(struct pmv_initiator *ini);
 void pmv_initiator_break(struct pmv_initiator *ini);
 
 /* pmv_initiator_wait -- call its `push` (push.h) whenever one of the queues is read */
-void pmv_initiator_wait(struct pmv_initiator *ini);
+void pmv_initiator_wait(struct pmv_initiator *ini, enum pmv_pending pending);
 void pmv_initiator_unwait(struct pmv_initiator *ini);
 
 static inline bool pmv_initiator_is_fast(const struct pmv_initiator *ini, unsigned slow)

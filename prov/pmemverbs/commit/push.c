@@ -9,6 +9,15 @@
 #include "commit/group.h"
 #include "commit/interpreter.h"
 
+enum pmv_pending pmv_push_pending(struct pmv_initiator *ini)
+{
+	enum pmv_pending group = pmv_group_pending(ini);
+
+	if (!STAILQ_EMPTY(&ini->stalled))
+		return PMV_PENDING_POSTS;
+	return STAILQ_EMPTY(&ini->awaiting) || group > PMV_PENDING_ACKS ? group : PMV_PENDING_ACKS;
+}
+
 enum pmv_pending pmv_push(struct pmv_initiator *ini, bool looking)
 {
 	enum pmv_pending pending;
@@ -19,9 +28,7 @@ enum pmv_pending pmv_push(struct pmv_initiator *ini, bool looking)
 	pmv_group_next(ini, looking);
 	pmv_answer_probe(ini);
 	pmv_interpreter_gate(ini);
-	pending = !STAILQ_EMPTY(&ini->stalled)    ? PMV_PENDING_POSTS
-		  : !STAILQ_EMPTY(&ini->awaiting) ? PMV_PENDING_ACKS
-						  : pmv_group_pending(ini);
+	pending = pmv_push_pending(ini);
 	pthread_mutex_unlock(&ini->lock);
 	return pending;
 }

@@ -11,6 +11,9 @@
 /* pmv_push_init -- have the endpoint's queues and operations call in here */
 void pmv_push_init(struct pmv_initiator *ini);
 
+/* pmv_push_pending -- what is waited for; holds the initiator's lock */
+enum pmv_pending pmv_push_pending(struct pmv_initiator *ini);
+
 /* pmv_push -- carry on; returns what is left to wait for.  looking: for an application */
 enum pmv_pending pmv_push(struct pmv_initiator *ini, bool looking);
 

@@ -239,7 +239,7 @@ __attribute__((noinline, cold)) static void begin_sample(struct pmv_initiator *i
 PMV_ALWAYS_INLINE ssize_t carry_out(struct pmv_initiator *ini, struct pmv_run *run, bool commits,
 				    enum pmv_post_locks locks, enum pmv_method method, ssize_t err)
 {
-	bool waits = false;
+	enum pmv_pending pending = PMV_PENDING_NONE;
 	ssize_t ret = err;
 
 	/* Before it can complete. */
@@ -252,14 +252,15 @@ PMV_ALWAYS_INLINE ssize_t carry_out(struct pmv_initiator *ini, struct pmv_run *r
 	if (!ret) {
 		if (locks == PMV_POST_UNLOCKED)
 			pthread_mutex_lock(&ini->lock);
-		waits = pmv_interpreter_go_on(run);
+		if (pmv_interpreter_go_on(run))
+			pending = pmv_push_pending(ini);
 		if (locks == PMV_POST_UNLOCKED)
 			pthread_mutex_unlock(&ini->lock);
 	}
 	if (locks != PMV_POST_UNLOCKED)
 		pthread_mutex_unlock(&ini->lock);
-	if (waits)
-		pmv_initiator_wait(ini);
+	if (pending)
+		pmv_initiator_wait(ini, pending);
 	if (ret >= 0)
 		return 0;
 	if (!err && commits)

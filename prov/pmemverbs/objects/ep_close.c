@@ -126,7 +126,7 @@ static int stop(struct pmv_ep *ep)
 		ep->mailbox.receiver.closing = false;
 		pmv_agent_attach(agent, &ep->mailbox.receiver);
 		if (ep->initiator.owner.tx_queue)
-			pmv_initiator_wait(&ep->initiator);
+			pmv_initiator_wait(&ep->initiator, PMV_PENDING_POSTS);
 		pmv_ep_watch(ep);
 		return ret;
 	}

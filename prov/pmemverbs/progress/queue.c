@@ -273,20 +273,21 @@ static ssize_t take_entries(struct pmv_queue *queue)
 
 /* Waiters */
 
-void pmv_queue_wait(struct pmv_queue *queue, struct pmv_waiter *waiter)
+void pmv_queue_wait(struct pmv_queue *queue, struct pmv_waiter *waiter, enum pmv_pending pending)
 {
-	int before;
+	enum pmv_pending before;
 
 	pthread_mutex_lock(&queue->stall_lock);
 	if (!waiter->listed) {
 		waiter->listed = true;
 		TAILQ_INSERT_HEAD(&queue->waiters, waiter, next);
 	}
-	/* The next push finds out what it really waits for. */
-	before = atomic_exchange(&queue->pending, PMV_PENDING_POSTS);
+	before = atomic_load(&queue->pending);
+	if (before < pending)
+		atomic_store(&queue->pending, pending);
 	pthread_mutex_unlock(&queue->stall_lock);
-	/* Whoever sleeps did not know that there is something to push. */
-	if (before < PMV_PENDING_ACKS && atomic_exchange(&queue->armed, false))
+	/* Whoever sleeps did not know of that. */
+	if (before < pending && atomic_exchange(&queue->armed, false))
 		pmv_queue_wake(queue);
 }
 
@@ -361,8 +362,7 @@ void pmv_queue_progress(struct pmv_queue *queue, bool looking)
 		pmv_queue_wake(queue);
 	push_waiters(queue, looking);
 	/* Whoever sleeps has to ask for acknowledgements, or to post. */
-	if (atomic_load(&queue->pending) > before && before < PMV_PENDING_ACKS &&
-	    atomic_exchange(&queue->armed, false))
+	if (atomic_load(&queue->pending) > before && atomic_exchange(&queue->armed, false))
 		pmv_queue_wake(queue);
 	pthread_mutex_unlock(&queue->lock);
 }

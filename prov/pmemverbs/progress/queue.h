@@ -204,15 +204,15 @@ void pmv_queue_wake(struct pmv_queue *queue);
 void pmv_queue_progress(struct pmv_queue *queue, bool looking);
 
 /*
- * pmv_queue_has_room -- for one more entry of a connection.  If not, has_room is called when the
- * application reads.
+ * pmv_queue_has_room -- for one more entry of a connection, behind so many others that are to come.
+ * If not, has_room is called when the application reads.
  * pmv_queue_add_for -- pmv_queue_add, counted for the connection; unread may be NULL
  */
-bool pmv_queue_has_room(struct pmv_queue *queue, const struct pmv_unread *unread);
+bool pmv_queue_has_room(struct pmv_queue *queue, const struct pmv_unread *unread, size_t others);
 bool pmv_queue_add_for(struct pmv_queue *queue, struct pmv_unread *unread, struct pmv_comp *comp);
 
 /* pmv_queue_wait -- push this waiter whenever the queue is read, until it waits for nothing */
-void pmv_queue_wait(struct pmv_queue *queue, struct pmv_waiter *waiter);
+void pmv_queue_wait(struct pmv_queue *queue, struct pmv_waiter *waiter, enum pmv_pending pending);
 void pmv_queue_unwait(struct pmv_queue *queue, struct pmv_waiter *waiter);
 
 /* pmv_queue_is_armed -- may somebody sleep on the descriptor?  queue may be NULL. */

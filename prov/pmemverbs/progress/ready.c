@@ -203,17 +203,17 @@ struct pmv_comp *pmv_queue_take(struct pmv_queue *queue, bool error)
 
 /* Entries of a connection */
 
-static bool is_below(const struct pmv_queue *queue, const struct pmv_unread *unread)
+static bool is_below(const struct pmv_queue *queue, const struct pmv_unread *unread, size_t others)
 {
-	return !unread || pmv_unread_count(unread) < queue->size;
+	return !unread || pmv_unread_count(unread) + others < queue->size;
 }
 
-bool pmv_queue_has_room(struct pmv_queue *queue, const struct pmv_unread *unread)
+bool pmv_queue_has_room(struct pmv_queue *queue, const struct pmv_unread *unread, size_t others)
 {
-	if (is_below(queue, unread))
+	if (is_below(queue, unread, others))
 		return true;
 	atomic_store(&queue->room_wanted, true);
-	return is_below(queue, unread);
+	return is_below(queue, unread, others);
 }
 
 bool pmv_queue_add_for(struct pmv_queue *queue, struct pmv_unread *unread, struct pmv_comp *comp)

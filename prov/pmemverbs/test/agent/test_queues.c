@@ -189,7 +189,7 @@ Test(queues, wake_who_sleeps_if_it_has_to_ask_for_acknowledgements)
 		struct pmv_waiter waiter = {.push = push_nothing}, other = waiter;
 
 		waits_for = PMV_PENDING_FLUSH;
-		pmv_queue_wait(scene.queue, &waiter);
+		pmv_queue_wait(scene.queue, &waiter, PMV_PENDING_POSTS);
 		round_of(&scene);
 		pmv_queue_progress(scene.queue, false);
 		fall_asleep(&scene);
@@ -199,8 +199,34 @@ Test(queues, wake_who_sleeps_if_it_has_to_ask_for_acknowledgements)
 		 * one. */
 		waits_for = PMV_PENDING_ACKS;
 		if (way)
-			pmv_queue_wait(scene.queue, &other);
+			pmv_queue_wait(scene.queue, &other, PMV_PENDING_POSTS);
 		round_of(&scene);
+		cr_expect(is_woken(&scene));
+		pmv_queue_unwait(scene.queue, &waiter);
+		pmv_queue_unwait(scene.queue, &other);
+		end(&scene);
+	}
+}
+
+/* Whoever sleeps has asked for acknowledgements; it does not know of what others have written. */
+Test(queues, wake_who_waits_for_acknowledgements_if_it_has_to_post)
+{
+	for (int way = 0; way < 2; way++) {
+		struct scene scene = begin();
+		struct pmv_waiter waiter = {.push = push_nothing}, other = waiter;
+
+		waits_for = PMV_PENDING_ACKS;
+		pmv_queue_wait(scene.queue, &waiter, PMV_PENDING_ACKS);
+		fall_asleep(&scene);
+		attend(&scene);
+		pmv_queue_wait(scene.queue, &other, PMV_PENDING_ACKS);
+		round_of(&scene);
+		cr_expect_not(is_woken(&scene));
+		waits_for = PMV_PENDING_POSTS;
+		if (way)
+			pmv_queue_wait(scene.queue, &other, PMV_PENDING_POSTS);
+		else
+			round_of(&scene);
 		cr_expect(is_woken(&scene));
 		pmv_queue_unwait(scene.queue, &waiter);
 		pmv_queue_unwait(scene.queue, &other);
