@@ -36,8 +36,8 @@ static void add_flush(struct ibv_qp_ex *qp, uint32_t key, uint64_t addr, size_t 
 int flush_post(struct link *link, const struct ibv_send_wr *write, uint32_t slot, bool append)
 {
 	static const uint64_t tail = UINT64_C(0x0102030405060708);
-	uint64_t tail_at = (link->peer.addr + link->peer.len - sizeof(tail)) & ~(uint64_t) 7;
 	const struct ibv_sge *from = write->sg_list;
+	uint64_t tail_at = (link->peer.addr + from->length + 7) & ~(uint64_t) 7;
 	struct ibv_qp_ex *qp = link->extended;
 	uint32_t key = link->peer.rkey;
 

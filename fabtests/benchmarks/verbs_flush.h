@@ -13,8 +13,8 @@ int flush_create_qp(struct link *link, struct ibv_qp_init_attr *attr, bool appen
 int flush_access(void);
 
 /*
- * flush_post -- as one list: the WRITE and a FLUSH of it; append: and 8 bytes at the end of the
- * memory by ATOMIC WRITE, and their FLUSH.  The last one's number is the slot.  0 or -1
+ * flush_post -- as one list: the WRITE and a FLUSH of it; append: and the 8 aligned bytes behind it
+ * by ATOMIC WRITE, and their FLUSH.  The last one's number is the slot.  0 or -1
  */
 int flush_post(struct link *link, const struct ibv_send_wr *write, uint32_t slot, bool append);
 
