@@ -23,8 +23,16 @@ fi_pmem_scale_LDADD = libconnection.la $(LIBFABRIC_LIBS)
 bin_PROGRAMS += pmem_verbs_lat
 pmem_verbs_lat_SOURCES = %D%/pmem_verbs_lat.c $(common_sources) \
 	%D%/stream.c %D%/stream.h \
+	%D%/verbs_flush.h \
 	%D%/verbs_link.c %D%/verbs_link.h \
 	prov/pmemverbs/agent/flush.c prov/pmemverbs/agent/flush.h
+if HAVE_RDMA_FLUSH
+pmem_verbs_lat_SOURCES += %D%/verbs_flush.c
+EXTRA_DIST += %D%/verbs_flush_none.c
+else
+pmem_verbs_lat_SOURCES += %D%/verbs_flush_none.c
+EXTRA_DIST += %D%/verbs_flush.c
+endif
 pmem_verbs_lat_CPPFLAGS = $(AM_CPPFLAGS) $(PMEM2_CFLAGS) -I$(srcdir)/prov/pmemverbs
 pmem_verbs_lat_LDADD = $(IBVERBS_LIBS) $(PMEM2_LIBS)
 

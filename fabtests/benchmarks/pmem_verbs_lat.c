@@ -12,6 +12,9 @@
  * WRITE and a SEND behind it, the target flushes when it has received that, and
  * answers by a SEND.  It looks for that without pause, which costs it a core.
  *
+ * Where the target's NIC has RDMA FLUSH, -o write-flush posts a FLUSH in the READ's place, and -o
+ * append a WRITE, a FLUSH, an ATOMIC WRITE of 8 bytes and a FLUSH of that.
+ *
  * With -W more than one of these is outstanding at a time.  Small
  * writes are inline, as they are in libfabric's verbs provider, so that the
  * difference to fi_pmem_lat is the cost of the layers in between.
@@ -24,7 +27,7 @@
 #include "agent/flush.h"
 #include "../common/stats.h"
 #include "stream.h"
-#include "verbs_link.h"
+#include "verbs_flush.h"
 
 static const struct program program = {
 	.name = "pmem_verbs_lat",
@@ -34,13 +37,23 @@ static const struct program program = {
 	.operations = "write-read: both posted as one list (default); "
 		      "two-posts: both outstanding, posted one after the other; "
 		      "write-send: the target flushes its caches and answers; "
-		      "write: plain; write-then-read: the write awaited first",
+		      "write: plain; write-then-read: the write awaited first; "
+		      "write-flush: an RDMA FLUSH in the place of the read; "
+		      "append: write, FLUSH, ATOMIC WRITE and FLUSH as one list",
 };
 
-enum { OP_WRITE_READ, OP_TWO_POSTS, OP_WRITE_SEND, OP_WRITE, OP_WRITE_THEN_READ };
+enum {
+	OP_WRITE_READ,
+	OP_TWO_POSTS,
+	OP_WRITE_SEND,
+	OP_WRITE,
+	OP_WRITE_THEN_READ,
+	OP_WRITE_FLUSH,
+	OP_APPEND
+};
 
-static const char *const operations[] = {"write-read", "two-posts",       "write-send",
-					 "write",      "write-then-read", NULL};
+static const char *const operations[] = {"write-read",      "two-posts",   "write-send", "write",
+					 "write-then-read", "write-flush", "append",     NULL};
 
 #define SPINS_PER_CLOCK 4096
 #define NOT_COUNTED UINT64_MAX /* wr_id of what is no operation's end */
@@ -195,6 +208,9 @@ static int start(struct stream *stream, uint32_t slot)
 		write.send_flags |= IBV_SEND_SIGNALED;
 		write.wr_id = slot;
 		return post(link, &write);
+	case OP_WRITE_FLUSH:
+	case OP_APPEND:
+		return flush_post(link, &write, slot, client->op == OP_APPEND);
 	default:
 		write.send_flags |= IBV_SEND_SIGNALED;
 		return post(link, &write) || await_completion(link, &wc) || post(link, &read) ? -1
@@ -251,9 +267,13 @@ static int run_client(struct link *link)
 {
 	struct client client = {.link = link, .op = options_op(link->opts, operations)};
 	struct handshake wanted = {
-		.len = options_largest(link->opts) + 1,
+		/* Behind the data a READ's byte, or the aligned tail of an append. */
+		.len = options_largest(link->opts) + (client.op == OP_APPEND ? 16 : 1),
 		.echo = client.op == OP_WRITE_SEND,
 		.window = stream_widest(link->opts),
+		.flush = client.op == OP_APPEND        ? LINK_APPEND
+			 : client.op == OP_WRITE_FLUSH ? LINK_FLUSH
+						       : LINK_NO_FLUSH,
 	};
 	struct stream stream = {
 		.opts = link->opts,

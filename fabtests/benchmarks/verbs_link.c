@@ -12,7 +12,7 @@
 
 #include "../common/stats.h"
 #include "stream.h"
-#include "verbs_link.h"
+#include "verbs_flush.h"
 
 #define MAX_INLINE 256
 #define RESOLVE_MS 2000
@@ -78,12 +78,13 @@ static int create_qp(struct link *link)
 {
 	struct ibv_qp_init_attr attr = {
 		.qp_type = IBV_QPT_RC,
-		.cap = {.max_send_wr = 2 * link->window + 2,
+		.cap = {.max_send_wr = 4 * link->window + 2,
 			.max_recv_wr = link->window,
 			.max_send_sge = 1,
 			.max_recv_sge = 1},
 	};
 	size_t max_inline;
+	int ret;
 
 	link->cq = ibv_create_cq(link->id->verbs, 4 * (int) link->window + 4, NULL, NULL, 0);
 	if (!link->cq)
@@ -91,7 +92,9 @@ static int create_qp(struct link *link)
 	attr.send_cq = attr.recv_cq = link->cq;
 	for (max_inline = MAX_INLINE;; max_inline /= 2) {
 		attr.cap.max_inline_data = max_inline;
-		if (!rdma_create_qp(link->id, link->pd, &attr))
+		ret = link->flush ? flush_create_qp(link, &attr, link->flush == LINK_APPEND)
+				  : rdma_create_qp(link->id, link->pd, &attr);
+		if (!ret)
 			break;
 		if (!max_inline)
 			return link_complain("rdma_create_qp");
@@ -147,7 +150,8 @@ static int create_endpoint(struct link *link, const char *path, size_t len)
 		return -1;
 	link->mr = ibv_reg_mr(link->pd, link->memory.base, len,
 			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-				      IBV_ACCESS_REMOTE_READ);
+				      IBV_ACCESS_REMOTE_READ |
+				      (link->flush && path ? flush_access() : 0));
 	return link->mr ? create_notes(link) : link_complain("ibv_reg_mr");
 }
 
@@ -220,6 +224,7 @@ static int accept_one(struct link *link)
 	};
 
 	link->window = link->peer.window;
+	link->flush = link->peer.flush;
 	if (!link->window || link->window > STREAM_MAX_WINDOW)
 		return -1;
 	param.responder_resources = param.initiator_depth = reads_of(link);
@@ -279,6 +284,7 @@ static int connect_once(struct link *link, const struct handshake *wanted)
 	if (!link->channel)
 		return link_complain("rdma_create_event_channel");
 	link->window = wanted->window;
+	link->flush = wanted->flush;
 	if (route(link) || create_endpoint(link, NULL, wanted->len))
 		return -1;
 	param.responder_resources = param.initiator_depth = reads_of(link);

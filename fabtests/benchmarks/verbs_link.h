@@ -21,6 +21,7 @@ struct handshake {
 	uint32_t ok;
 	uint32_t echo;   /* the server has to answer what is sent */
 	uint32_t window; /* so many operations at a time */
+	uint32_t flush;  /* enum link_flush */
 };
 
 /* What is sent: the bytes that were written, and which of the operations it was. */
@@ -28,6 +29,13 @@ struct note {
 	uint64_t offset;
 	uint64_t len;
 	uint64_t slot;
+};
+
+/* What of RDMA FLUSH is to be used. */
+enum link_flush {
+	LINK_NO_FLUSH,
+	LINK_FLUSH,
+	LINK_APPEND, /* and ATOMIC WRITE */
 };
 
 struct link {
@@ -43,6 +51,8 @@ struct link {
 	struct note *notes; /* to receive into: one for each of the window, then to send from */
 	struct ibv_mr *notes_mr;
 	size_t max_inline;
+	enum link_flush flush;
+	struct ibv_qp_ex *extended; /* with it, of the queue pair */
 	struct handshake peer;
 };
 

@@ -113,6 +113,96 @@ static int flush_many(struct fx *fx)
 	return remote_same(fx, remote) || expect_by_flush(fx, link, MANY) ? -1 : 0;
 }
 
+/* append -- a record, and the log's tail behind it, which is an ATOMIC WRITE */
+static int append(struct link *link, struct remote *remote, size_t at, struct op **op)
+{
+	struct write tail = {.remote = remote, .len = 8, .flags = COMMIT | FI_FENCE};
+
+	return plain_at(link, PLAIN_WRITE, remote, 4096 + at, 100, NULL) ||
+			       write_at(link, &tail, op)
+		       ? -1
+		       : 0;
+}
+
+/* appends -- one at a time, or as many as find room */
+static int appends(struct fx *fx, bool together)
+{
+	struct link *link;
+	struct remote *remote = flushable(fx, "FI_PMEMVERBS_AGENT=off", &link);
+	struct op *ops[MANY];
+
+	if (!remote)
+		return -1;
+	for (size_t i = 0; i < MANY; i++) {
+		if (append(link, remote, i * 256, &ops[i]) || (!together && await(link, ops[i])))
+			return -1;
+	}
+	for (size_t i = 0; together && i < MANY; i++) {
+		if (await(link, ops[i]))
+			return -1;
+	}
+	return remote_same(fx, remote) || expect_by_flush(fx, link, MANY) ? -1 : 0;
+}
+
+static int flush_append(struct fx *fx)
+{
+	return appends(fx, false);
+}
+
+static int flush_append_many(struct fx *fx)
+{
+	return appends(fx, true);
+}
+
+/* Fenced commits that wait for nothing: behind those by RDMA FLUSH, and each other */
+static int flush_tails(struct fx *fx)
+{
+	struct link *link;
+	struct remote *remote = flushable(fx, "FI_PMEMVERBS_AGENT=off", &link);
+	struct op *ops[MANY];
+
+	if (!remote)
+		return -1;
+	for (size_t i = 0; i < MANY; i++) {
+		struct write tail = {.remote = remote,
+				     .offset = i % 3 * 8,
+				     .len = 8,
+				     .flags = COMMIT | FI_FENCE};
+
+		if (write_at(link, &tail, &ops[i]))
+			return -1;
+	}
+	for (size_t i = 0; i < MANY; i++) {
+		if (await(link, ops[i]))
+			return -1;
+	}
+	return remote_same(fx, remote) || expect_by_flush(fx, link, MANY) ? -1 : 0;
+}
+
+/* A record that fails: the tail, which is posted behind it at once, is never written. */
+static int flush_tail_not_written(struct fx *fx)
+{
+	struct link *link;
+	struct remote *remote = flushable(fx, "FI_PMEMVERBS_AGENT=off", &link);
+	struct write bad = {.remote = remote, .offset = (1 << 20) - 8, .len = 64};
+	struct write tail = {.remote = remote, .len = 8, .flags = COMMIT | FI_FENCE};
+	struct op *silent, *op;
+	ssize_t ret;
+
+	if (!remote || commit(link, remote, 0, 8, 0))
+		return -1;
+	ret = post_write(link, &bad, &silent);
+	if (ret)
+		return failed_call(fx, "fi_writemsg", ret);
+	ret = post_write(link, &tail, &op);
+	if (ret && ret != -FI_ECANCELED)
+		return failed_call(fx, "fi_writemsg", ret);
+	if (!ret && await_error(link, op))
+		return -1;
+	/* What both were to write is not there. */
+	return remote_same(fx, remote);
+}
+
 /* What is not a FLUSH's: each finds its way, and what was written before is covered. */
 static int flush_mixed(struct fx *fx)
 {
@@ -142,6 +232,10 @@ const struct test_case flush_cases[] = {
 	{"flush_commits", flush_commits},
 	{"flush_agent_off", flush_agent_off},
 	{"flush_many", flush_many},
+	{"flush_append", flush_append},
+	{"flush_append_many", flush_append_many},
+	{"flush_tails", flush_tails},
+	{"flush_tail_not_written", flush_tail_not_written},
 	{"flush_mixed", flush_mixed},
 	{NULL, NULL},
 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * flush.c -- RDMA FLUSH; flush_none.c is in its place where libibverbs has none
+ * flush.c -- RDMA FLUSH and ATOMIC WRITE; flush_none.c is in its place where libibverbs has no
+ * FLUSH
  *
- * Only the calls ibv_wr_* post one.  Others go with it if these calls are sure to do the same with
+ * Only the calls ibv_wr_* post them.  Others go with it if these calls are sure to do the same with
  * them as ibv_post_send: Soft-RoCE's library (rdma-core 56) miscounts the bytes of several buffers,
  * whether they are inline or not, and sends inline data only with IBV_SEND_INLINE, which other
  * libraries ignore.
@@ -23,6 +24,9 @@ unsigned pmr_flush_ways(const struct ibv_device_attr_ex *attr)
 		ways |= PMEMRDMA_FLUSH_GLOBAL;
 	if (attr->device_cap_flags_ex & IB_UVERBS_DEVICE_FLUSH_PERSISTENT)
 		ways |= PMEMRDMA_FLUSH_PERSISTENT;
+	/* Alone it is of no use here. */
+	if (ways && (attr->device_cap_flags_ex & IB_UVERBS_DEVICE_ATOMIC_WRITE))
+		ways |= PMEMRDMA_ATOMIC_WRITES;
 	return ways;
 }
 
@@ -52,6 +56,8 @@ int pmr_flush_make_qp(struct pmr_ep *ep, const struct ibv_qp_init_attr *attr)
 		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_FLUSH,
 	};
 
+	if (ep->domain->device->flush_ways & PMEMRDMA_ATOMIC_WRITES)
+		extended.send_ops_flags |= IBV_QP_EX_WITH_ATOMIC_WRITE;
 	if (rdma_create_qp_ex(ep->id, &extended))
 		return has_none(errno) ? -FI_EOPNOTSUPP : -errno;
 	ep->extended = ibv_qp_to_qp_ex(ep->id->qp);
@@ -60,7 +66,7 @@ int pmr_flush_make_qp(struct pmr_ep *ep, const struct ibv_qp_init_attr *attr)
 
 bool pmr_flush_takes(const struct pmr_request *request)
 {
-	return request->flush ||
+	return pmr_is_extended(request) ||
 	       (request->wr.opcode == IBV_WR_RDMA_WRITE && request->wr.num_sge <= 1);
 }
 
@@ -98,6 +104,10 @@ int pmr_flush_post(struct pmr_ep *ep, struct pmr_request *requests, unsigned cou
 		qp->wr_flags = request->wr.send_flags;
 		if (request->flush)
 			add_flush(qp, request);
+		else if (pmr_is_extended(request))
+			ibv_wr_atomic_write(qp, request->wr.wr.rdma.rkey,
+					    request->wr.wr.rdma.remote_addr,
+					    (const void *) (uintptr_t) request->sge->addr);
 		else
 			add_write(qp, request);
 	}

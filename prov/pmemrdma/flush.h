@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* flush.h -- RDMA FLUSH, where libibverbs has it (flush.c) and where not (flush_none.c) */
+/*
+ * flush.h -- RDMA FLUSH and ATOMIC WRITE, where libibverbs has them (flush.c) and where not
+ * (flush_none.c)
+ */
 #ifndef PMR_FLUSH_H
 #define PMR_FLUSH_H
 

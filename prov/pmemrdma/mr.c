@@ -82,6 +82,9 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 			return -FI_EOPNOTSUPP;
 		access |= pmr_flush_access(domain->device->flush_ways);
 	}
+	if ((flags & PMEMRDMA_MR_ATOMIC_WRITE) &&
+	    !(domain->device->flush_ways & PMEMRDMA_ATOMIC_WRITES))
+		return -FI_EOPNOTSUPP;
 	if (fid->fclass != FI_CLASS_DOMAIN || attr->iov_count != 1)
 		return -FI_EINVAL;
 	mr = calloc(1, sizeof(*mr));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pmemrdma_post.h -- what libfabric has no call for: several requests with one doorbell, and RDMA
- * FLUSH
+ * pmemrdma_post.h -- what libfabric has no call for: several requests with one doorbell, RDMA FLUSH
+ * and ATOMIC WRITE
  *
  * fi_open_ops(&ep->fid, PMEMRDMA_POST_OPS_V3, 0, (void **) &ops, NULL), on an endpoint of the
  * provider pmemrdma.
@@ -31,12 +31,20 @@ enum pmemrdma_kind {
 	 * persistent, when it completes.  A region without the right to it ends the connection.
 	 */
 	PMEMRDMA_FLUSH,
+	/*
+	 * Of 8 bytes, which are taken at once, to an address that is a multiple of 8.  Unlike a
+	 * WRITE it is executed only when earlier FLUSHes, READs and atomics have been, and not at
+	 * all if one of them, or an earlier WRITE, has failed.
+	 */
+	PMEMRDMA_ATOMIC_WRITE,
 };
 
 /* What a FLUSH does with the data. */
 enum pmemrdma_flush {
 	PMEMRDMA_FLUSH_GLOBAL = 1 << 0,
 	PMEMRDMA_FLUSH_PERSISTENT = 1 << 1,
+	/* None of them, but of `flushes`: an ATOMIC WRITE may stand between two of them. */
+	PMEMRDMA_ATOMIC_WRITES = 1 << 2,
 };
 
 /*
@@ -45,6 +53,9 @@ enum pmemrdma_flush {
  * by it.
  */
 #define PMEMRDMA_MR_FLUSH (1ULL << 61)
+
+/* ... and may ATOMIC WRITE to it; -FI_EOPNOTSUPP, if its device has none */
+#define PMEMRDMA_MR_ATOMIC_WRITE (1ULL << 62)
 
 /*
  * In caps of the hints of fi_getinfo: only devices that can FLUSH persistently are offered, by a
@@ -56,7 +67,8 @@ struct pmemrdma_request {
 	enum pmemrdma_kind kind;
 	/*
 	 * FI_COMPLETION: its success is told, whatever the endpoint is bound with; without it only
-	 * its failure is, as an error entry with its context.  FI_FENCE: behind all earlier READs
+	 * its failure is, as an error entry with its context and, also of a FLUSH, FI_WRITE among
+	 * its flags; other entries of a FLUSH have FI_READ.  FI_FENCE: behind all earlier READs
 	 * and atomics; of a FLUSH it is refused, and no fence waits for one.  FI_INJECT: as of
 	 * fi_writemsg.  FI_REMOTE_CQ_DATA: with `data`.
 	 */
@@ -81,9 +93,10 @@ struct pmemrdma_request {
 struct pmemrdma_post_ops {
 	size_t size;
 	/*
-	 * In this order, with one doorbell; with a FLUSH only if all others are WRITEs from one
-	 * buffer at most, without immediate data.  Returns how many were posted, which are fewer
-	 * than all only if the device has refused the next one; -FI_EAGAIN: there is no room for
+	 * In this order, with one doorbell; with FLUSHes and ATOMIC WRITEs only if all others are
+	 * WRITEs from one buffer at most, without immediate data, and then all are posted or none.
+	 * Returns how many were posted, which are fewer than all only if the device has refused
+	 * the next one; -FI_EAGAIN: there is no room for
 	 * all, and none was posted; -FI_EOPNOTSUPP, with any count: it is no endpoint of this
 	 * provider, but one in front of it (FI_HOOK); or another negative fi_errno, and none was
 	 * posted.

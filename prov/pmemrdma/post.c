@@ -20,18 +20,20 @@ static bool is_kept(const struct pmr_request *request)
 {
 	enum ibv_wr_opcode opcode = request->wr.opcode;
 
-	return request->flush || opcode == IBV_WR_RDMA_READ ||
+	return pmr_is_extended(request) || opcode == IBV_WR_RDMA_READ ||
 	       opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
 /*
- * check_kept -- where one is a FLUSH, the peer has to keep them all.  READs and atomics leave room
- * for one that was refused, or a stream of them would keep it out for ever.  Holds the lock.
+ * check_kept -- where one is a FLUSH, the peer has to keep them all.  Fewer than were refused, and
+ * READs and atomics, leave room for those, or a stream of them would keep them out for ever.  Holds
+ * the lock.
  */
 static int check_kept(struct pmr_ep *ep, const struct pmr_request *requests, unsigned count)
 {
 	struct pmr_queue *queue = ep->sends;
 	unsigned kept = 0, flushes = 0, depth, under_way;
+	bool first;
 
 	if (!ep->extended)
 		return 0;
@@ -41,16 +43,21 @@ static int check_kept(struct pmr_ep *ep, const struct pmr_request *requests, uns
 	}
 	under_way = atomic_load(&queue->kept);
 	if (!under_way)
-		queue->flush_waits = false;
+		queue->flush_waits = 0;
 	if (!kept || !(flushes || queue->flush_waits || atomic_load(&queue->flushes)))
 		return 0;
+	first = flushes && kept >= queue->flush_waits;
 	depth = pmr_ep_depth(ep);
 	if (kept > depth)
 		return -FI_EINVAL;
-	if (under_way + kept + (!flushes && queue->flush_waits) <= depth)
-		return 0;
-	queue->flush_waits |= flushes;
-	return -FI_EAGAIN;
+	if (under_way + kept + (first ? 0 : queue->flush_waits) > depth) {
+		if (first)
+			queue->flush_waits = kept;
+		return -FI_EAGAIN;
+	}
+	if (first)
+		queue->flush_waits = 0;
+	return 0;
 }
 
 /* note_kept -- those that are going to be posted, or (change -1) were not.  Holds the lock. */
@@ -59,10 +66,18 @@ static void note_kept(struct pmr_queue *queue, unsigned from, unsigned count, in
 	for (unsigned i = from; i < count; i++) {
 		const struct pmr_slot *slot = pmr_queue_slot(queue, i);
 
-		atomic_fetch_add(&queue->kept, (unsigned) (slot->kept ? change : 0));
-		atomic_fetch_add(&queue->flushes, (unsigned) (slot->flush ? change : 0));
-		queue->flush_waits &= !slot->flush;
+		atomic_fetch_add(&queue->kept, (unsigned) (change * slot->kept));
+		atomic_fetch_add(&queue->flushes, (unsigned) (change * slot->flushes));
 	}
+}
+
+/*
+ * is_told_by_next -- the completion of the next one says that the peer need not keep this one: both
+ * are posted by one call, or neither is
+ */
+static bool is_told_by_next(const struct pmr_request *requests, unsigned count, unsigned i)
+{
+	return i + 1 < count && pmr_is_extended(&requests[i]) && pmr_is_extended(&requests[i + 1]);
 }
 
 /* prepare -- chain them, and choose which are signalled.  Holds the lock. */
@@ -70,19 +85,24 @@ static void prepare(struct pmr_ep *ep, struct pmr_request *requests, unsigned co
 {
 	struct pmr_queue *queue = ep->sends;
 	bool low = pmr_cq_is_low(ep->tx_cq);
-	unsigned before = 0;
+	unsigned before = 0, kept = 0, flushes = 0;
 
 	for (unsigned i = 0; i < count; i++) {
 		struct pmr_request *request = &requests[i];
 		struct pmr_slot *slot = pmr_queue_slot(queue, i);
+		bool next = is_told_by_next(requests, count, i);
 
 		slot->context = request->context;
 		slot->flags = request->flags;
 		slot->wanted = request->wanted;
 		slot->len = 0;
 		slot->data = 0;
-		slot->kept = ep->extended && is_kept(request);
-		slot->flush = request->flush;
+		kept += ep->extended && is_kept(request);
+		flushes += request->flush != 0;
+		slot->kept = next ? 0 : kept;
+		slot->flushes = next ? 0 : flushes;
+		kept -= slot->kept;
+		flushes -= slot->flushes;
 		request->wr.wr_id = (uintptr_t) slot;
 		request->wr.next = i + 1 < count ? &requests[i + 1].wr : NULL;
 		before++;
@@ -126,7 +146,7 @@ static unsigned post_chain(struct pmr_ep *ep, struct pmr_request *requests, unsi
 	return posted == count ? 0 : posted;
 }
 
-/* is_with_flush -- is there a FLUSH, and can all be posted with it? */
+/* is_with_flush -- is there a FLUSH or an ATOMIC WRITE, and can all be posted with it? */
 static bool is_with_flush(const struct pmr_request *requests, unsigned count)
 {
 	bool flushes = false;
@@ -134,7 +154,7 @@ static bool is_with_flush(const struct pmr_request *requests, unsigned count)
 	for (unsigned i = 0; i < count; i++) {
 		if (!pmr_flush_takes(&requests[i]))
 			return false;
-		flushes |= requests[i].flush != 0;
+		flushes |= pmr_is_extended(&requests[i]);
 	}
 	return flushes;
 }
@@ -150,10 +170,10 @@ static unsigned post_all(struct pmr_ep *ep, struct pmr_request *requests, unsign
 	if (is_with_flush(requests, count))
 		return post_chain(ep, requests, count, true, err);
 	while (posted < count && !*err) {
-		bool flush = requests[posted].flush;
+		bool flush = pmr_is_extended(&requests[posted]);
 		unsigned n = 1;
 
-		while (posted + n < count && !requests[posted + n].flush == !flush)
+		while (posted + n < count && pmr_is_extended(&requests[posted + n]) == flush)
 			n++;
 		posted += post_chain(ep, &requests[posted], n, flush, err);
 	}

@@ -33,6 +33,12 @@ struct pmr_request {
  */
 ssize_t pmr_post(struct pmr_ep *ep, struct pmr_request *requests, unsigned count);
 
+/* pmr_is_extended -- only the calls of flush.h post it */
+static inline bool pmr_is_extended(const struct pmr_request *request)
+{
+	return request->flush || request->wr.opcode == IBV_WR_ATOMIC_WRITE;
+}
+
 /* pmr_post_one -- 0 or a negative fi_errno */
 static inline ssize_t pmr_post_one(struct pmr_ep *ep, struct pmr_request *request)
 {

@@ -4,18 +4,34 @@
 
 #include "post.h"
 
+/* How many an ATOMIC WRITE and the FLUSHes beside it are. */
+#define BETWEEN_FLUSHES 3
+
+static unsigned flushes(struct fid_ep *fid)
+{
+	struct pmr_ep *ep = pmr_to_ep(&fid->fid);
+	unsigned depth;
+
+	if (fid->fid.ops != &pmr_ep_fi_ops || !ep->extended || !(depth = pmr_ep_depth(ep)))
+		return 0;
+	return ep->domain->device->flush_ways &
+	       ~(depth < BETWEEN_FLUSHES ? PMEMRDMA_ATOMIC_WRITES : 0U);
+}
+
 /* fill_flush -- no flag but FI_COMPLETION has a meaning, and a fence does not hold one back */
 static int fill_flush(struct pmr_ep *ep, struct pmr_request *to,
 		      const struct pmemrdma_request *from)
 {
-	if (!ep->extended || !(from->flush & ep->domain->device->flush_ways) || !pmr_ep_depth(ep))
+	const unsigned types = PMEMRDMA_FLUSH_GLOBAL | PMEMRDMA_FLUSH_PERSISTENT;
+
+	if (!(from->flush & types & flushes(&ep->ep_fid)))
 		return -FI_EOPNOTSUPP;
 	if ((from->flush & (from->flush - 1)) || (from->flags & ~FI_COMPLETION) ||
 	    from->len > UINT32_MAX || (!from->len && !from->whole))
 		return -FI_EINVAL;
 	*to = (struct pmr_request){
 		.context = from->context,
-		.flags = FI_RMA | FI_READ,
+		.flags = FI_RMA | (from->flags & FI_COMPLETION ? FI_READ : FI_WRITE),
 		.wanted = from->flags & FI_COMPLETION,
 		.flush = from->flush,
 		.flush_whole = from->whole,
@@ -25,8 +41,17 @@ static int fill_flush(struct pmr_ep *ep, struct pmr_request *to,
 	return 0;
 }
 
-static int fill(const struct pmr_ep *ep, struct pmr_request *to,
-		const struct pmemrdma_request *from)
+static int check_atomic_write(struct pmr_ep *ep, const struct pmemrdma_request *from)
+{
+	if (!(flushes(&ep->ep_fid) & PMEMRDMA_ATOMIC_WRITES))
+		return -FI_EOPNOTSUPP;
+	return from->iov_count != 1 || from->iov->iov_len != sizeof(uint64_t) ||
+			       from->addr % sizeof(uint64_t) || (from->flags & FI_REMOTE_CQ_DATA)
+		       ? -FI_EINVAL
+		       : 0;
+}
+
+static int fill(struct pmr_ep *ep, struct pmr_request *to, const struct pmemrdma_request *from)
 {
 	static const struct {
 		enum ibv_wr_opcode bare, immediate;
@@ -36,16 +61,24 @@ static int fill(const struct pmr_ep *ep, struct pmr_request *to,
 				    FI_RMA | FI_WRITE},
 		[PMEMRDMA_READ] = {IBV_WR_RDMA_READ, IBV_WR_RDMA_READ, FI_RMA | FI_READ},
 		[PMEMRDMA_SEND] = {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, FI_MSG | FI_SEND},
+		/* Immediate data it has none. */
+		[PMEMRDMA_ATOMIC_WRITE] = {IBV_WR_ATOMIC_WRITE, IBV_WR_ATOMIC_WRITE,
+					   FI_RMA | FI_WRITE},
 	};
 	bool immediate = from->flags & FI_REMOTE_CQ_DATA;
 	int ret;
 
-	if ((unsigned) from->kind > PMEMRDMA_SEND)
+	if ((unsigned) from->kind > PMEMRDMA_ATOMIC_WRITE)
 		return -FI_EINVAL;
+	if (from->kind == PMEMRDMA_ATOMIC_WRITE && (ret = check_atomic_write(ep, from)))
+		return ret;
 	ret = pmr_fill(ep, to, immediate ? kinds[from->kind].immediate : kinds[from->kind].bare,
 		       from->iov, from->desc, from->iov_count, from->flags);
 	if (ret)
 		return ret;
+	/* Its data are in no buffer that the device reads. */
+	if (from->kind == PMEMRDMA_ATOMIC_WRITE)
+		to->wr.send_flags &= ~(unsigned) IBV_SEND_INLINE;
 	to->flush = 0;
 	to->context = from->context;
 	to->flags = kinds[from->kind].flags;
@@ -76,15 +109,6 @@ static ssize_t post_list(struct fid_ep *fid, const struct pmemrdma_request *requ
 			return ret;
 	}
 	return pmr_post(ep, list, (unsigned) count);
-}
-
-static unsigned flushes(struct fid_ep *fid)
-{
-	struct pmr_ep *ep = pmr_to_ep(&fid->fid);
-
-	if (fid->fid.ops != &pmr_ep_fi_ops || !ep->extended || !pmr_ep_depth(ep))
-		return 0;
-	return ep->domain->device->flush_ways;
 }
 
 static void hold(struct fid_ep *fid)

@@ -60,11 +60,10 @@ unsigned pmr_queue_reap(struct pmr_slot *slot)
 	if (queue->shared)
 		return 0;
 	slot->ended = true;
-	/* Each of them is signalled. */
-	if (slot->kept)
-		atomic_fetch_sub(&queue->kept, 1);
-	if (slot->flush)
-		atomic_fetch_sub(&queue->flushes, 1);
+	if (slot->kept) {
+		atomic_fetch_sub(&queue->kept, slot->kept);
+		atomic_fetch_sub(&queue->flushes, slot->flushes);
+	}
 	count = (unsigned) (slot->seq + 1 - queue->reaped);
 	queue->reaped = slot->seq + 1;
 	return count;

@@ -34,11 +34,11 @@ struct pmr_slot {
 	struct pmr_queue *queue;
 	uint64_t seq; /* how many were posted before it */
 	void *context;
-	uint64_t flags; /* of its completion */
-	bool wanted;    /* its completion is told if it succeeds, too */
-	bool kept;      /* by the peer, until it is answered: struct pmr_queue */
-	bool flush;
-	bool ended; /* its completion came from the device */
+	uint64_t flags;  /* of its completion */
+	bool wanted;     /* its completion is told if it succeeds, too */
+	bool ended;      /* its completion came from the device */
+	uint8_t kept;    /* so many that the peer keeps until then: struct pmr_queue */
+	uint8_t flushes; /* of those */
 	enum ibv_wc_status status;
 	size_t len;
 	uint64_t data; /* immediate */
@@ -53,14 +53,14 @@ struct pmr_queue {
 	uint64_t reaped;           /* the device is through with all before it */
 	unsigned unsignalled;      /* requests behind the last signalled one */
 	/*
-	 * Of a queue pair that can FLUSH: READs, atomics and FLUSHes under way.  A peer keeps as
-	 * many as was agreed on (pmr_ep_depth), to answer them again if the answer gets lost.
-	 * Devices bound READs and atomics themselves, but not all of them FLUSHes; and Soft-RoCE
-	 * never answers one again that it does not keep any more.
+	 * Of a queue pair that can FLUSH: READs, atomics, ATOMIC WRITEs and FLUSHes under way.  A
+	 * peer keeps as many as was agreed on (pmr_ep_depth), to answer them again if the answer
+	 * gets lost. Devices bound READs and atomics themselves, but not all of them FLUSHes; and
+	 * Soft-RoCE never answers one again that it does not keep any more.
 	 */
 	atomic_uint kept;
 	atomic_uint flushes;
-	bool flush_waits; /* one was refused: others leave room for it */
+	unsigned flush_waits; /* so many were refused, of a list with one: others leave them room */
 	bool shared;
 	pthread_mutex_t lock; /* of a shared one */
 	struct pmr_slot *free;

@@ -58,8 +58,11 @@ bool cell_next(size_t n, struct cell *cell)
 		if (cell_delivers(cell) && !is_placed(cell))
 			continue;
 		/* Elsewhere it is not used. */
-		if (cell->call == CALL_WRITE_FLUSH &&
+		if ((cell->call == CALL_WRITE_FLUSH || cell->call == CALL_WRITE_TAIL) &&
 		    (cell->domain != PMV_DMP || !cell->ddio || cell->relaxed || cell->local))
+			continue;
+		/* Without a fence there is none. */
+		if (cell->call == CALL_WRITE_TAIL && cell->order == ORDER_NONE)
 			continue;
 		/* Visible is the same everywhere: once with DDIO, and once without. */
 		if (cell->call == CALL_WRITE_DELIVER &&
@@ -90,6 +93,7 @@ void cell_name(const struct cell *cell, char *buf, size_t len)
 		[CALL_WRITE_PLACED_IMM] = "placed, Imm",
 		[CALL_WRITE_DELIVER] = "deliver",
 		[CALL_WRITE_FLUSH] = "FLUSH",
+		[CALL_WRITE_TAIL] = "ATOMIC WRITE",
 		[CALL_WRITE_ALL] = "all",
 		[CALL_SEND_PM] = "Send to PM",
 		[CALL_SEND_DRAM] = "Send to DRAM",
@@ -191,6 +195,12 @@ static const struct cell_program pairs[] = {
 	{"two commits",
 	 2,
 	 {OP(WRITE, 0, LINE(0), 8, COMMIT), OP(WRITE, 0, LINE(1), 8, FENCED)},
+	 1,
+	 64,
+	 false},
+	{"two commits, the later one of 16 bytes",
+	 2,
+	 {OP(WRITE, 0, LINE(0), 8, COMMIT), OP(WRITE, 0, LINE(1), 16, FENCED)},
 	 1,
 	 64,
 	 false},
@@ -423,7 +433,8 @@ struct world_config cell_config(const struct cell *cell, const struct cell_progr
 		.commit_all = cell->call == CALL_WRITE_ALL,
 		.stores = cell->call == CALL_WRITE_STORED,
 		.delivers = cell_delivers(cell),
-		.flushes = cell->call == CALL_WRITE_FLUSH,
+		.flushes = cell->call == CALL_WRITE_FLUSH || cell->call == CALL_WRITE_TAIL,
+		.atomic_writes = cell->call == CALL_WRITE_TAIL,
 		.events = cell->call == CALL_WRITE_EVENT,
 		.one_kind = cell->call == CALL_SEND_ONLY,
 		.dies_from = WORLD_NEVER_DIES,

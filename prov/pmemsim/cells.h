@@ -13,7 +13,8 @@ enum cell_call {
 	CALL_WRITE_PLACED,     /* the core says when data are in place, as tcp does */
 	CALL_WRITE_PLACED_IMM, /* and the target hears of what is durable */
 	CALL_WRITE_DELIVER,    /* with FI_DELIVERY_COMPLETE instead of FI_COMMIT */
-	CALL_WRITE_FLUSH,      /* the core has RDMA FLUSH */
+	CALL_WRITE_FLUSH,      /* the core has RDMA FLUSH ... */
+	CALL_WRITE_TAIL,       /* ... and ATOMIC WRITE */
 	CALL_WRITE_ALL,        /* plain writes, with FI_PMEMVERBS_COMMIT=all */
 	CALL_SEND_PM,          /* messages, received in persistent memory ... */
 	CALL_SEND_DRAM,        /* ... or in volatile memory ... */

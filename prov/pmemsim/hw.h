@@ -60,6 +60,7 @@ enum hw_kind {
 	HW_READ,   /* non-posted */
 	HW_ATOMIC, /* non-posted: fetches 8 bytes and stores others there */
 	HW_FLUSH,  /* non-posted, but no fence waits for it: makes a range visible, or persistent */
+	HW_ATOMIC_WRITE, /* non-posted, and no fence is sure to wait for it: 8 aligned bytes */
 };
 
 enum hw_stage {

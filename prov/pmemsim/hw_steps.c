@@ -30,8 +30,9 @@ static bool is_held(const struct hw_port *port, unsigned int index)
 	if (!port->queue[index]->fence)
 		return false;
 	for (unsigned int i = 0; i < index; i++) {
-		if (!hw_is_posted(port->queue[i]) && port->queue[i]->kind != HW_FLUSH &&
-		    !port->queue[i]->responded)
+		enum hw_kind kind = port->queue[i]->kind;
+
+		if ((kind == HW_READ || kind == HW_ATOMIC) && !port->queue[i]->responded)
 			return true;
 	}
 	return false;
@@ -316,11 +317,9 @@ bool hw_free_step(struct hw *hw, struct hw_step *step)
 static void describe_request(const struct hw_port *port, const struct hw_request *request,
 			     char *buf, size_t len)
 {
-	static const char *const kinds[] = {[HW_WRITE] = "WRITE",
-					    [HW_SEND] = "SEND",
-					    [HW_READ] = "READ",
-					    [HW_ATOMIC] = "ATOMIC",
-					    [HW_FLUSH] = "FLUSH"};
+	static const char *const kinds[] = {
+		[HW_WRITE] = "WRITE",   [HW_SEND] = "SEND",   [HW_READ] = "READ",
+		[HW_ATOMIC] = "ATOMIC", [HW_FLUSH] = "FLUSH", [HW_ATOMIC_WRITE] = "ATOMIC WRITE"};
 	char of[32] = "";
 
 	if (request->note)

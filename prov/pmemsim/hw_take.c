@@ -62,7 +62,7 @@ static void execute(struct hw *hw, struct hw_port *port, struct hw_request *requ
 	unsigned int device = port->peer->device;
 
 	hw_changed(hw, request, sizeof(*request));
-	if (request->fetched) {
+	if (request->fetched || request->kind == HW_ATOMIC_WRITE) {
 		request->responded = true;
 		hw_set_target(hw, request, request->target, sizeof(uint64_t));
 		hw_enter(hw, request, device);

@@ -77,9 +77,13 @@ static size_t op_len(const struct op *op)
 
 static void post(struct litmus *litmus, unsigned int number)
 {
-	static const enum hw_kind kinds[] = {
-		[WRITE] = HW_WRITE, [READ] = HW_READ, [SWAP] = HW_ATOMIC,
-		[ADD] = HW_ATOMIC,  [SEND] = HW_SEND, [FLUSH] = HW_FLUSH};
+	static const enum hw_kind kinds[] = {[WRITE] = HW_WRITE,
+					     [READ] = HW_READ,
+					     [SWAP] = HW_ATOMIC,
+					     [ADD] = HW_ATOMIC,
+					     [SEND] = HW_SEND,
+					     [FLUSH] = HW_FLUSH,
+					     [ATOMIC_WRITE] = HW_ATOMIC_WRITE};
 	const struct op *op = &litmus->test->ops[number];
 	bool fetches = op->kind == READ || op->kind == SWAP || op->kind == ADD;
 	struct hw_request request = {

@@ -28,6 +28,7 @@ enum op_kind {
 	ADD,   /* another one */
 	SEND,  /* its receive is at that place */
 	FLUSH, /* persistent, unless it is GLOBAL */
+	ATOMIC_WRITE,
 	AWAIT, /* it goes on when that operation has completed */
 	/* of the target's processor, in order */
 	LOAD,

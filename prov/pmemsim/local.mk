@@ -22,8 +22,8 @@ libpmemsim_la_SOURCES = $(testcore_sources) \
 	util/number.h
 pmemsim_cppflags = $(AM_CPPFLAGS) -I$(srcdir)/%D%
 pmemsim_cflags = $(AM_CFLAGS) $(GLIB_CFLAGS) $(XXHASH_CFLAGS) $(SODIUM_CFLAGS) -O2
-# Time stands still there, and writes are forgotten on purpose.
-pmemsim_ldflags = -Wl,--wrap=clock_gettime,--wrap=pmv_dirty_add
+# Time stands still there, writes are forgotten on purpose, and all is taken for 8 aligned bytes.
+pmemsim_ldflags = -Wl,--wrap=clock_gettime,--wrap=pmv_dirty_add,--wrap=pmv_rdma_flush_may_be_tail
 libpmemsim_la_CPPFLAGS = $(pmemsim_cppflags)
 libpmemsim_la_CFLAGS = $(pmemsim_cflags)
 libpmemsim_la_LIBADD = libprovider.la $(GLIB_LIBS) $(LIBFABRIC_LIBS) -lpthread

@@ -6,7 +6,12 @@
 
 static bool is_flushed(const struct cell *cell)
 {
-	return cell->call == CALL_WRITE_FLUSH;
+	return cell->call == CALL_WRITE_FLUSH || cell->call == CALL_WRITE_TAIL;
+}
+
+static bool is_tail(const struct cell *cell)
+{
+	return cell->call == CALL_WRITE_TAIL;
 }
 
 static bool is_flushed_pair(const struct cell *cell)
@@ -150,6 +155,10 @@ static const struct mutant mutants[] = {
 	{"the RDMA FLUSH is of another range", MUTATION_PERSIST_OTHER, NULL, is_flushed},
 	{"the RDMA FLUSH is of the last byte", MUTATION_PERSIST_OWN, NULL, is_flushed_single},
 	{"a fence is believed to wait for it", MUTATION_PERSIST_FENCED, NULL, is_flushed_pair},
+	{"no RDMA FLUSH in front of the tail", MUTATION_TAIL_FIRST, NULL, is_tail},
+	{"GLOBAL for PERSISTENT in front of the tail", MUTATION_TAIL_GLOBAL, NULL, is_tail},
+	{"the tail is an ordinary WRITE", MUTATION_TAIL_WRITE, NULL, is_tail},
+	{"any tail is taken for atomic", MUTATION_TAIL_ANY, NULL, is_tail},
 	{"in place before it is", MUTATION_PLACED_TOO_SOON, NULL, is_placed},
 	{"taken for PAGE", MUTATION_NONE, believe_page, is_dmp},
 	{"taken for DMP", MUTATION_NONE, believe_dmp, is_page},

@@ -242,19 +242,16 @@ static ssize_t post_write(struct fid_ep *fid, const struct pmemrdma_request *fro
 	return ret;
 }
 
-static ssize_t post_flush(struct sim_ep *ep, const struct pmemrdma_request *from)
+/* post_extended -- what libfabric has no call for */
+static ssize_t post_extended(struct sim_ep *ep, const struct pmemrdma_request *from,
+			     struct hw_request hw)
 {
 	const struct testcore_mr *mr = testcore_mr_find(&ep->sim->mrs, from->key);
-	struct hw_request hw = {
-		.kind = HW_FLUSH,
-		.what = FI_RMA | FI_READ,
-		.context = from->context,
-		.len = (size_t) from->len,
-		.persists = from->flush & PMEMRDMA_FLUSH_PERSISTENT,
-		.reported = true,
-		.note = ep->sim->note,
-	};
 
+	hw.context = from->context;
+	hw.reported = from->flags & FI_COMPLETION;
+	hw.what = FI_RMA | (hw.reported ? FI_READ : FI_WRITE);
+	hw.note = ep->sim->note;
 	if (mr)
 		hw.target =
 			testcore_mr_at(mr, from->addr - (uintptr_t) mr->iov[0].iov_base, hw.len);
@@ -264,7 +261,45 @@ static ssize_t post_flush(struct sim_ep *ep, const struct pmemrdma_request *from
 		return -FI_ENOTCONN;
 	if (ep->sim->filter)
 		ep->sim->filter(&hw, ep->sim->filter_arg);
-	return hw_post(ep->sim->hw, ep->port, &hw, NULL) ? 0 : -FI_EAGAIN;
+	return hw_post(ep->sim->hw, ep->port, &hw, from->iov ? from->iov->iov_base : NULL)
+		       ? 0
+		       : -FI_EAGAIN;
+}
+
+static ssize_t post_flush(struct sim_ep *ep, const struct pmemrdma_request *from)
+{
+	return post_extended(ep, from,
+			     (struct hw_request){
+				     .kind = HW_FLUSH,
+				     .len = (size_t) from->len,
+				     .persists = from->flush & PMEMRDMA_FLUSH_PERSISTENT,
+			     });
+}
+
+/* post_atomic_write -- of others than 8 aligned bytes it is only a WRITE */
+static ssize_t post_atomic_write(struct sim_ep *ep, const struct pmemrdma_request *from)
+{
+	size_t len = from->iov->iov_len;
+	bool atomic = len == sizeof(uint64_t) && from->addr % sizeof(uint64_t) == 0;
+
+	return post_extended(ep, from,
+			     (struct hw_request){
+				     .kind = atomic ? HW_ATOMIC_WRITE : HW_WRITE,
+				     .fence = from->flags & FI_FENCE,
+				     .len = len,
+			     });
+}
+
+static ssize_t post_of_list(struct fid_ep *fid, const struct pmemrdma_request *from)
+{
+	switch (from->kind) {
+	case PMEMRDMA_FLUSH:
+		return post_flush(to_ep(fid), from);
+	case PMEMRDMA_ATOMIC_WRITE:
+		return post_atomic_write(to_ep(fid), from);
+	default:
+		return post_write(fid, from);
+	}
 }
 
 static ssize_t post_list(struct fid_ep *fid, const struct pmemrdma_request *requests, size_t count)
@@ -277,8 +312,7 @@ static ssize_t post_list(struct fid_ep *fid, const struct pmemrdma_request *requ
 	if (ep->port->posted + count > ep->port->room || ep->port->count + count > HW_MAX_QUEUE)
 		return -FI_EAGAIN;
 	for (; n < count; n++) {
-		ssize_t ret = requests[n].kind == PMEMRDMA_FLUSH ? post_flush(ep, &requests[n])
-								 : post_write(fid, &requests[n]);
+		ssize_t ret = post_of_list(fid, &requests[n]);
 
 		if (ret)
 			return n ? (ssize_t) n : ret;
@@ -288,8 +322,8 @@ static ssize_t post_list(struct fid_ep *fid, const struct pmemrdma_request *requ
 
 static unsigned flushes(struct fid_ep *fid)
 {
-	(void) fid;
-	return PMEMRDMA_FLUSH_GLOBAL | PMEMRDMA_FLUSH_PERSISTENT;
+	return PMEMRDMA_FLUSH_GLOBAL | PMEMRDMA_FLUSH_PERSISTENT |
+	       (to_ep(fid)->sim->atomic_writes ? PMEMRDMA_ATOMIC_WRITES : 0U);
 }
 
 static const struct pmemrdma_post_ops lists = {

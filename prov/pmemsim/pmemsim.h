@@ -24,8 +24,9 @@ struct sim {
 	uint64_t last_key;
 	struct testcore_mrs mrs;
 	unsigned int devices;
-	unsigned int room; /* of a send queue */
-	int note;          /* what is posted now is told of under this number */
+	unsigned int room;  /* of a send queue */
+	bool atomic_writes; /* lists have them */
+	int note;           /* what is posted now is told of under this number */
 	/* Called with every request before it is posted; it may change it. */
 	void (*filter)(struct hw_request *request, void *arg);
 	void *filter_arg;

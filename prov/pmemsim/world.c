@@ -11,6 +11,7 @@
 #include <rdma/fi_ext_pmemverbs.h>
 
 #include "agent/flush.h"
+#include "commit/rdma_flush.h"
 #include "world_impl.h"
 
 /* Steps of software, beside those of hardware. */
@@ -56,9 +57,13 @@ static void mutate_flush(const struct world *world, struct hw_request *request)
 {
 	size_t offset = (size_t) (request->target - world->memory[0]);
 
-	if (world_mutates(MUTATION_PERSIST_DROPPED))
+	bool front = !request->reported;
+
+	if (world_mutates(MUTATION_PERSIST_DROPPED) ||
+	    (front && world_mutates(MUTATION_TAIL_FIRST)))
 		request->len = 0;
-	if (world_mutates(MUTATION_PERSIST_DROPPED) || world_mutates(MUTATION_PERSIST_GLOBAL))
+	if (!request->len || world_mutates(MUTATION_PERSIST_GLOBAL) ||
+	    (front && world_mutates(MUTATION_TAIL_GLOBAL)))
 		request->persists = false;
 	if (world_mutates(MUTATION_PERSIST_OTHER)) {
 		request->target += offset >= HW_LINE ? -HW_LINE : HW_LINE;
@@ -86,6 +91,8 @@ static void filter(struct hw_request *request, void *arg)
 		request->delivered = false;
 	if (request->kind == HW_FLUSH)
 		mutate_flush(world, request);
+	if (request->kind == HW_ATOMIC_WRITE && world_mutates(MUTATION_TAIL_WRITE))
+		request->kind = HW_WRITE;
 	if (request->kind != HW_READ)
 		return;
 	if (world_mutates(MUTATION_FLUSH_DROPPED) ||
@@ -121,6 +128,19 @@ void __wrap_pmv_dirty_add(struct pmv_dirty *dirty, uint32_t key, uint64_t addr, 
 	if (world_mutates(MUTATION_DIRTY_LOST) && pmv_dirty_count(dirty, key, false))
 		return;
 	__real_pmv_dirty_add(dirty, key, addr, len);
+}
+
+bool __real_pmv_rdma_flush_may_be_tail(struct pmv_initiator *ini,
+				       const struct pmv_submission *submission);
+bool __wrap_pmv_rdma_flush_may_be_tail(struct pmv_initiator *ini,
+				       const struct pmv_submission *submission);
+
+bool __wrap_pmv_rdma_flush_may_be_tail(struct pmv_initiator *ini,
+				       const struct pmv_submission *submission)
+{
+	return __real_pmv_rdma_flush_may_be_tail(ini, submission) ||
+	       (world_mutates(MUTATION_TAIL_ANY) && submission->what == (FI_RMA | FI_WRITE) &&
+		(submission->flags & FI_FENCE));
 }
 
 /* Completions */

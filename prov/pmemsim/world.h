@@ -64,6 +64,10 @@ enum world_mutation {
 	MUTATION_PERSIST_OTHER,   /* it is of another range */
 	MUTATION_PERSIST_OWN,     /* it is of the last bytes of its range alone */
 	MUTATION_PERSIST_FENCED,  /* a fence is believed to wait for it */
+	MUTATION_TAIL_FIRST,      /* no RDMA FLUSH in front of the ATOMIC WRITE */
+	MUTATION_TAIL_GLOBAL,     /* that one is of the global type */
+	MUTATION_TAIL_WRITE,      /* an ordinary WRITE between both FLUSHes */
+	MUTATION_TAIL_ANY,        /* data of any length and place are taken for atomic */
 };
 
 struct world_app;
@@ -82,7 +86,8 @@ struct world_config {
 	bool commit_all;        /* FI_PMEMVERBS_COMMIT */
 	bool stores;            /* requests take small data along */
 	bool passes;            /* writes have no order: plain ones may pass such data */
-	bool flushes;           /* the core has lists, and RDMA FLUSH */
+	bool flushes;           /* the core has lists, and RDMA FLUSH ... */
+	bool atomic_writes;     /* ... and ATOMIC WRITE */
 	bool delivers;          /* the core does what FI_DELIVERY_COMPLETE says, as tcp does */
 	bool events;            /* FI_RMA_EVENT: with one endpoint only */
 	bool one_kind;          /* FI_OPT_PMEMVERBS_RECV_MR: no message is received in DRAM */

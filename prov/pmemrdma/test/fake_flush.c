@@ -2,6 +2,7 @@
 /* fake_flush.c -- the calls that post RDMA FLUSH, without a device: fake_verbs.h */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <string.h>
 
 #include "fake_impl.h"
 
@@ -51,6 +52,14 @@ static void wr_flush(struct ibv_qp_ex *qp, uint32_t key, uint64_t addr, size_t l
 	take(qp, IBV_WR_FLUSH, key, addr);
 	fake.flush = (struct fake_flush){
 		.addr = addr, .len = len, .key = key, .type = type, .level = level};
+}
+
+static void wr_atomic_write(struct ibv_qp_ex *qp, uint32_t key, uint64_t addr, const void *data)
+{
+	struct ibv_send_wr *wr = take(qp, IBV_WR_ATOMIC_WRITE, key, addr);
+
+	cr_assert_not(wr->send_flags & IBV_SEND_INLINE);
+	memcpy(&fake.atomic_write, data, sizeof(fake.atomic_write));
 }
 
 /* note_buffer -- of the request before, which is the latest one */
@@ -114,6 +123,8 @@ int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 	qp->wr_complete = wr_complete;
 	qp->wr_rdma_write = wr_rdma_write;
 	qp->wr_flush = wr_flush;
+	if (attr->send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE)
+		qp->wr_atomic_write = wr_atomic_write;
 	qp->wr_set_sge = wr_set_sge;
 	qp->wr_set_sge_list = wr_set_sge_list;
 	qp->wr_set_inline_data = wr_set_inline_data;

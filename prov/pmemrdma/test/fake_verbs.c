@@ -542,6 +542,11 @@ void fake_end(struct ibv_qp *fid, enum ibv_wc_status status)
 		end_one(qp, IBV_WC_WR_FLUSH_ERR);
 }
 
+struct ibv_send_wr *fake_sends(struct ibv_qp *qp)
+{
+	return ((struct fake_qp *) qp)->sends;
+}
+
 unsigned fake_waiting(struct ibv_qp *qp)
 {
 	return ((struct fake_qp *) qp)->posted - ((struct fake_qp *) qp)->ended;

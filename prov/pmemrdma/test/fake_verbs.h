@@ -42,10 +42,11 @@ struct fake {
 	struct ibv_send_wr last; /* the latest request that was posted, and that before it */
 	struct ibv_send_wr before;
 	int access;                  /* of the latest region */
-	unsigned flush_ways;         /* of the device: 1 GLOBAL, 2 PERSISTENT */
+	unsigned flush_ways;         /* of the device: 1 GLOBAL, 2 PERSISTENT, 4 ATOMIC WRITE */
 	bool no_flush_qp;            /* it makes no queue pair for that, all the same */
 	uint8_t depth;               /* how many READs and the like the peer keeps */
 	struct fake_flush flush;     /* the latest one */
+	uint64_t atomic_write;       /* the data of the latest one */
 	struct rdma_conn_param conn; /* of the latest connect or accept */
 	bool flushes;                /* a queue pair in error tells what was under way */
 	bool ends_late;              /* the oldest request succeeds as its queue pair goes */
@@ -74,6 +75,9 @@ void fake_take_out(bool another);
 /* fake_end -- the oldest request of the send queue has ended; after an error all others are flushed
  */
 void fake_end(struct ibv_qp *qp, enum ibv_wc_status status);
+
+/* fake_sends -- the requests that were posted to it, from the first one on */
+struct ibv_send_wr *fake_sends(struct ibv_qp *qp);
 
 /* fake_waiting -- requests of the send queue that have not ended */
 unsigned fake_waiting(struct ibv_qp *qp);

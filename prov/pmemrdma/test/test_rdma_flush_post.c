@@ -218,6 +218,171 @@ Test(rdma_flush_post, that_the_device_refuses_takes_no_place)
 	link_close(link);
 }
 
+/* An ATOMIC WRITE of these 8 bytes, between two FLUSHes. */
+static char tail[] = "12345678";
+static const struct iovec tail_iov = {tail, 8};
+
+static struct pmemrdma_request tail_of(uint64_t addr)
+{
+	return (struct pmemrdma_request){
+		.kind = PMEMRDMA_ATOMIC_WRITE,
+		.iov = &tail_iov,
+		.iov_count = 1,
+		.addr = addr,
+		.key = 9,
+		.context = CONTEXT(3),
+	};
+}
+
+static ssize_t post_append(struct link *link, uint64_t flags)
+{
+	struct pmemrdma_request list[4] = {link_pair(link)[0], flush_of(0x1010, 77),
+					   tail_of(0x2000), flush_of(0x2000, 8)};
+
+	list[1].flags = 0;
+	list[2].flags = flags;
+	return link_lists(link)->post(link->ep, list, 4);
+}
+
+Test(rdma_flush_post, with_an_atomic_write_rings_once_and_completes_once)
+{
+	struct link *link = opened(7, 16);
+	struct ibv_send_wr *sends;
+
+	cr_assert_eq(post_append(link, FI_FENCE), 4);
+	cr_expect_eq(fake.doorbells, 1);
+	cr_expect_eq(fake.before.opcode, IBV_WR_ATOMIC_WRITE);
+	cr_expect_eq(fake.before.wr.rdma.remote_addr, 0x2000U);
+	cr_expect_eq(fake.before.wr.rdma.rkey, 9U);
+	cr_expect(fake.before.send_flags & IBV_SEND_FENCE);
+	cr_expect_eq(memcmp(&fake.atomic_write, tail, 8), 0);
+	/* One entry of the device's, too. */
+	sends = fake_sends(fake.qp);
+	for (int i = 0; i < 4; i++)
+		cr_expect_eq(!!(sends[i].send_flags & IBV_SEND_SIGNALED), i == 3, "%d", i);
+	for (int i = 0; i < 4; i++)
+		fake_end(fake.qp, IBV_WC_SUCCESS);
+	expect_entry(link, CONTEXT(3), FI_RMA | FI_READ);
+	link_close(link);
+}
+
+static void expect_error(struct link *link, int err, uint64_t flags)
+{
+	struct fi_cq_data_entry entry;
+	struct fi_cq_err_entry error = {0};
+
+	cr_assert_eq(fi_cq_read(link->cq, &entry, 1), -FI_EAVAIL);
+	cr_assert_eq(fi_cq_readerr(link->cq, &error, 0), 1);
+	cr_expect_eq(error.err, err);
+	cr_expect_eq(error.op_context, CONTEXT(3));
+	cr_expect_eq(error.flags, flags);
+}
+
+Test(rdma_flush_post, in_front_of_an_atomic_write_that_fails_is_told_as_its_own)
+{
+	struct link *link = opened(7, 16);
+	struct fi_cq_data_entry entry;
+
+	cr_assert_eq(post_append(link, 0), 4);
+	fake_end(fake.qp, IBV_WC_SUCCESS);
+	fake_end(fake.qp, IBV_WC_REM_ACCESS_ERR);
+	expect_error(link, FI_EIO, FI_RMA | FI_WRITE);
+	expect_error(link, FI_ECANCELED, FI_RMA | FI_WRITE);
+	expect_error(link, FI_ECANCELED, FI_RMA | FI_READ);
+	cr_expect_eq(fi_cq_read(link->cq, &entry, 1), -FI_EAGAIN);
+	link_close(link);
+}
+
+Test(rdma_flush_post, and_atomic_writes_are_kept_by_the_peer)
+{
+	struct link *link = opened(7, 4);
+
+	cr_assert_eq(post_append(link, 0), 4);
+	cr_expect_eq(post_append(link, 0), -FI_EAGAIN);
+	cr_expect_eq(post_read(link), -FI_EAGAIN);
+	/* Single ones leave room for the list, until it is posted. */
+	for (int i = 0; i < 4; i++) {
+		cr_expect_eq(post_flush(link), -FI_EAGAIN);
+		end_one(link);
+	}
+	cr_expect_eq(post_append(link, 0), 4);
+	cr_expect_eq(post_flush(link), 1);
+	cr_expect_eq(post_flush(link), -FI_EAGAIN);
+	while (fake_waiting(fake.qp))
+		end_one(link);
+	/* Nobody is held up for a list that is not wanted any more. */
+	cr_expect_eq(post_flush(link), 1);
+	cr_expect_eq(post_flush(link), 1);
+	cr_expect_eq(post_append(link, 0), -FI_EAGAIN);
+	cr_expect_eq(post_flush(link), -FI_EAGAIN);
+	end_one(link);
+	end_one(link);
+	for (int i = 0; i < 4; i++)
+		cr_expect_eq(post_flush(link), 1);
+	link_close(link);
+}
+
+Test(rdma_flush_post, with_an_atomic_write_that_the_device_refuses_takes_no_place)
+{
+	struct link *link = opened(7, 3);
+
+	cr_assert_eq(link_lists(link)->flushes(link->ep), 7U);
+	for (int i = 0; i < 5; i++) {
+		fake.fail_at = fake.calls + 1;
+		cr_assert_eq(post_append(link, 0), -FI_EINVAL);
+		cr_assert_str_eq(fake.failed, "ibv_wr_complete");
+	}
+	cr_expect_eq(fake_waiting(fake.qp), 0U);
+	cr_expect_eq(post_append(link, 0), 4);
+	link_close(link);
+}
+
+Test(rdma_flush_post, atomic_writes_are_of_8_aligned_bytes)
+{
+	struct link *link = opened(7, 16);
+	const struct iovec other = {link->buf, 9};
+	struct pmemrdma_request request = tail_of(0x2004);
+
+	cr_expect_eq(post_one(link, &request), -FI_EINVAL);
+	request = tail_of(0x2000);
+	request.iov = &other;
+	cr_expect_eq(post_one(link, &request), -FI_EINVAL);
+	request = tail_of(0x2000);
+	request.iov_count = 2;
+	cr_expect_eq(post_one(link, &request), -FI_EINVAL);
+	request = tail_of(0x2000);
+	request.flags = FI_REMOTE_CQ_DATA;
+	cr_expect_eq(post_one(link, &request), -FI_EINVAL);
+	request = tail_of(0x2000);
+	cr_expect_eq(post_one(link, &request), 1);
+	link_close(link);
+}
+
+static void cannot_write_atomically(unsigned ways, uint8_t depth, unsigned left)
+{
+	struct link *link = opened(ways, depth);
+	struct pmemrdma_request request = tail_of(0x2000);
+
+	cr_expect_eq(link_lists(link)->flushes(link->ep), left);
+	cr_expect_eq(post_one(link, &request), -FI_EOPNOTSUPP);
+	link_close(link);
+}
+
+Test(rdma_flush_post, atomic_writes_are_refused_where_the_device_has_none)
+{
+	cannot_write_atomically(3, 16, 3);
+}
+
+Test(rdma_flush_post, atomic_writes_are_refused_without_flush)
+{
+	cannot_write_atomically(4, 16, 0);
+}
+
+Test(rdma_flush_post, atomic_writes_are_refused_where_the_peer_keeps_too_few)
+{
+	cannot_write_atomically(7, 2, 3);
+}
+
 static void cannot(unsigned ways, uint8_t depth)
 {
 	struct link *link = opened(ways, depth);
@@ -280,6 +445,24 @@ Test(rdma_flush_post, of_a_region_is_a_right_that_is_asked_for)
 	/* Memory that is not persistent. */
 	fake.fail_at = fake.calls + 1;
 	cr_expect_lt(access_of(link, PMEMRDMA_MR_FLUSH), 0);
+	link_close(link);
+}
+
+#define BOTH_RIGHTS (PMEMRDMA_MR_FLUSH | PMEMRDMA_MR_ATOMIC_WRITE)
+
+Test(rdma_flush_post, a_region_takes_atomic_writes_if_its_device_does)
+{
+	struct link *link = opened(7, 16);
+
+	cr_expect_gt(access_of(link, BOTH_RIGHTS), 0);
+	link_close(link);
+}
+
+Test(rdma_flush_post, a_region_takes_no_atomic_writes_if_its_device_does_not)
+{
+	struct link *link = opened(3, 16);
+
+	cr_expect_eq(access_of(link, BOTH_RIGHTS), -FI_EOPNOTSUPP);
 	link_close(link);
 }
 

@@ -96,6 +96,7 @@ void pmv_initiator_established(struct pmv_initiator *ini)
 	if (!ini->mailbox->link.peer.agent && atomic_load(&ini->ordering.wrote_agent))
 		flushes = false;
 	atomic_store(&ini->flushes, flushes);
+	atomic_store(&ini->atomic_writes, flushes && pmv_engine_atomic_writes(ini->engine));
 	pthread_mutex_unlock(&ini->lock);
 	atomic_store(&ini->ordering.known, 0);
 }

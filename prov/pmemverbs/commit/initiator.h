@@ -114,12 +114,13 @@ struct pmv_initiator {
 	const struct pmv_hooks *hooks;   /* or NULL */
 	struct pmv_lost_writes *tracker; /* with hooks: who is at the other end, once it is known */
 	struct pmv_count *counts[PMV_COUNT_KINDS];
-	size_t max_places;   /* of one operation at the target */
-	bool keyed;          /* keys carry attributes ... */
-	atomic_bool flushes; /* it can post RDMA FLUSH, and may: rdma_flush.h */
-	bool plain_peer;     /* ... but not this peer's: it has sent no handshake */
-	atomic_bool passes;  /* plain writes need no order behind commits: submit.c */
-	uint32_t key_start;  /* of the peer's keys; 0: unknown */
+	size_t max_places;         /* of one operation at the target */
+	bool keyed;                /* keys carry attributes ... */
+	atomic_bool flushes;       /* it can post RDMA FLUSH, and may: rdma_flush.h */
+	atomic_bool atomic_writes; /* ... and ATOMIC WRITE behind one */
+	bool plain_peer;           /* ... but not this peer's: it has sent no handshake */
+	atomic_bool passes;        /* plain writes need no order behind commits: submit.c */
+	uint32_t key_start;        /* of the peer's keys; 0: unknown */
 	/* Who is told of an operation that was posted without, and with, FI_COMPLETION. */
 	enum pmv_audience tx_audience[2];
 	enum pmv_audience rx_audience[2]; /* of receives */
@@ -157,6 +158,8 @@ struct pmv_initiator {
 	bool others_wait;            /* for that: what may not follow a payload was refused ... */
 	uint64_t stores_from;        /* ... so unfenced data travel apart up to this message */
 	atomic_uint reply_slots;     /* bit for each that a chain has: chain_request.h */
+	atomic_uint tails;           /* commits by ATOMIC WRITE that are under way, and ... */
+	struct pmv_range tail;       /* ... what spans their places; key 0: of several regions */
 	struct pmv_group group;
 	struct pmv_dirty dirty; /* what the agent has not been told of */
 	atomic_bool broken;     /* nothing more is to be expected of the connection */

@@ -47,6 +47,8 @@ void pmv_interpreter_ended(struct pmv_op_owner *owner, struct pmv_op *op)
 		pmv_lost_writes_committed(ini->tracker, run->regions[i], run->writes);
 	pmv_run_set_fetches(run, false);
 	pmv_run_set_flushes(run, false);
+	if (run->tail)
+		atomic_fetch_sub(&ini->tails, 1);
 	if (run->sample.weight && ok)
 		pmv_sample_end(&run->sample);
 	else if (run->sample.weight)
@@ -217,6 +219,7 @@ static ssize_t take_step(struct pmv_run *run, const struct pmv_step *step)
 	/* The compiler finds a kind that is missing here. */
 	switch ((enum pmv_step_kind) step->kind) {
 	case PMV_STEP_FLUSH_BEFORE:
+	case PMV_STEP_PERSIST_BEFORE:
 	case PMV_STEP_DATA:
 	case PMV_STEP_FLUSH:
 	case PMV_STEP_IMMEDIATE:
@@ -328,7 +331,7 @@ void pmv_interpreter_answered(struct pmv_run *run, int err)
 
 void pmv_interpreter_gate(struct pmv_initiator *ini)
 {
-	if (!STAILQ_EMPTY(&ini->stalled) || ini->deferred ||
+	if (!STAILQ_EMPTY(&ini->stalled) || ini->deferred || atomic_load(&ini->tails) ||
 	    ini->mailbox->sender.acked < ini->payload_message) {
 		atomic_fetch_or(&ini->slow, PMV_SLOW_CLOSED);
 	} else {

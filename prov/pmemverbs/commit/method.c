@@ -75,8 +75,10 @@ struct pmv_choice pmv_method_choose(const struct pmv_attr *attr, enum pmv_transp
 {
 	struct pmv_choice choice = {.method = pmv_method_of_write(attr, transport)};
 
+	choice.persist_first = past && past->flushable && !past->ordered && attr->atomic_write &&
+			       choice.method == PMV_METHOD_AGENT && pmv_method_may_flush(attr);
 	/* Only the agent can tell when what it was asked for is done. */
-	choice.after_agent = past && past->agent;
+	choice.after_agent = past && past->agent && !choice.persist_first;
 	if (choice.after_agent)
 		choice.why = "an earlier write of this endpoint, which the fence covers, went to "
 			     "memory that a flush from here can't make durable";
@@ -92,7 +94,7 @@ struct pmv_choice pmv_method_choose(const struct pmv_attr *attr, enum pmv_transp
 	if (attr->relaxed && (past || choice.method == PMV_METHOD_READ))
 		choice.method = PMV_METHOD_AGENT;
 	if (choice.method == PMV_METHOD_AGENT && pmv_method_may_flush(attr) &&
-	    !(past && (past->agent || past->ordered)))
+	    !(past && (choice.after_agent || past->ordered)))
 		choice.method = PMV_METHOD_FLUSH;
 	if (choice.method == PMV_METHOD_AGENT)
 		choice.why = agent_why(attr);

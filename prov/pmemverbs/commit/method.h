@@ -7,7 +7,7 @@
  *
  *   persists          DDIO   single update        b after a (fenced commit of b)
  *   DMP               on     agent                agent
- *    ... flushable    on     write, FLUSH         write, FLUSH
+ *    ... flushable    on     write, FLUSH         [FLUSH], ATOMIC WRITE, FLUSH
  *   DMP               off    write, READ          [READ], fenced write, READ
  *   MHP               any    write, READ          write, READ
  *   WSP               any    write                write
@@ -21,8 +21,10 @@
  * the owner of persistent memory lets nobody read it: what says READ above is the agent's.
  *
  * A FLUSH (IBTA 1.5) of the persistent type makes its range durable by itself, wherever inbound
- * data land.  But it says nothing of other data, and no fence is sure to wait for it.  So behind a
- * fence there is one only if nothing earlier is left to be made durable (rdma_flush.h).
+ * data land.  But it says nothing of other data, and no fence is sure to wait for it.  Only an
+ * ATOMIC WRITE, of 8 aligned bytes, is executed behind FLUSHes that were posted before.  So any
+ * other write behind a fence is one with a FLUSH only if nothing earlier is left to be made durable
+ * (rdma_flush.h).
  *
  * A core may also say when the target's processor has placed a write (PMV_ENGINE_DELIVER).  That
  * says the same of all that the connection wrote before, and saves the READ where data persist as
@@ -61,11 +63,14 @@ struct pmv_past {
 	bool agent;   /* writes that only an agent makes durable */
 	bool flush;   /* writes whose completion alone proves nothing (not WSP) */
 	bool ordered; /* writes that later ones may overtake unless a flush is between (DMP) */
+	/* An RDMA FLUSH makes all of `agent` durable, and the commit can be an ATOMIC WRITE. */
+	bool flushable;
 };
 
 struct pmv_choice {
 	enum pmv_method method;
-	bool flush_first; /* a READ in front of the write, and the write fenced behind it */
+	bool flush_first;   /* a READ in front of the write, and the write fenced behind it */
+	bool persist_first; /* an RDMA FLUSH in front of it, and it is an ATOMIC WRITE */
 	/* The agent has to be done with everything before the write is executed. */
 	bool after_agent;
 	/* A READ has to stand between the write and the request: nothing else keeps order. */

@@ -13,6 +13,7 @@ bool pmv_ordering_attr(const struct pmv_initiator *ini, uint64_t key, struct pmv
 		return false;
 	attr->relaxed |= pmv_setting.relaxed;
 	attr->flushable &= ini->flushes;
+	attr->atomic_write &= ini->atomic_writes;
 	return true;
 }
 

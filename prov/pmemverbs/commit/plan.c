@@ -107,6 +107,8 @@ struct pmv_plan pmv_plan_operation(const struct pmv_choice *choice,
 		return plan_for_agent(choice, facts);
 	if (choice->flush_first)
 		add(&plan, PMV_STEP_FLUSH_BEFORE);
+	if (choice->persist_first)
+		add(&plan, PMV_STEP_PERSIST_BEFORE);
 	plan.data = plan.count;
 	data = add(&plan, PMV_STEP_DATA);
 	data->fence = facts->fenced;

@@ -17,10 +17,11 @@
 enum pmv_step_kind {
 	/* One work request each: */
 	PMV_STEP_FLUSH_BEFORE, /* a READ; the data are fenced behind it: earlier data come first */
-	PMV_STEP_DATA,         /* the write, atomic or message itself */
-	PMV_STEP_FLUSH,        /* a READ behind the data */
-	PMV_STEP_PERSIST,      /* an RDMA FLUSH behind the data, posted with them (rdma_flush.h) */
-	PMV_STEP_IMMEDIATE,    /* a write of 0 bytes with immediate data, fenced behind the flush */
+	PMV_STEP_PERSIST_BEFORE, /* an RDMA FLUSH, if one is needed; the data are an ATOMIC WRITE */
+	PMV_STEP_DATA,           /* the write, atomic or message itself */
+	PMV_STEP_FLUSH,          /* a READ behind the data */
+	PMV_STEP_PERSIST,   /* an RDMA FLUSH behind the data, posted with them (rdma_flush.h) */
+	PMV_STEP_IMMEDIATE, /* a write of 0 bytes with immediate data, fenced behind the flush */
 	/* Others: */
 	PMV_STEP_READ_BACK, /* READs of all that the request names: nothing else keeps an order */
 	PMV_STEP_ASK,       /* the flush request goes to the agent, in one message or several */

@@ -151,7 +151,7 @@ static int strength(const struct pmv_choice *choice)
  * needs.  An error, after a warning: it can't be committed.
  */
 static ssize_t choose_commit(struct pmv_initiator *ini, const struct pmv_submission *submission,
-			     bool may_flush, struct chosen *chosen)
+			     bool may_flush, bool tail, struct chosen *chosen)
 {
 	bool message = submission->what & FI_MSG;
 	struct pmv_past before, *past = NULL;
@@ -159,6 +159,8 @@ static ssize_t choose_commit(struct pmv_initiator *ini, const struct pmv_submiss
 
 	if (submission->flags & FI_FENCE) {
 		before = pmv_ordering_past(ini, message);
+		before.flushable = tail && pmv_rdma_flush_covers_all(ini, submission);
+		may_flush |= before.flushable;
 		past = &before;
 	}
 	*chosen = (struct chosen){.at = message ? NULL : submission->to};
@@ -190,9 +192,10 @@ static ssize_t choose_commit(struct pmv_initiator *ini, const struct pmv_submiss
 
 /* choose -- durable is not in place yet where the NIC's buffers persist */
 static ssize_t choose(struct pmv_initiator *ini, const struct pmv_submission *submission,
-		      bool may_flush, struct chosen *chosen)
+		      struct pmv_terms terms, struct chosen *chosen)
 {
-	ssize_t ret = choose_commit(ini, submission, may_flush, chosen);
+	bool may_flush = terms.flushes && pmv_rdma_flush_may_be(ini, submission);
+	ssize_t ret = choose_commit(ini, submission, may_flush, terms.tail, chosen);
 
 	if (ret || chosen->choice.method != PMV_METHOD_WRITE ||
 	    !(submission->flags & FI_DELIVERY_COMPLETE) ||
@@ -294,9 +297,8 @@ ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method
 		.event_only = submission->event_only,
 		.delivers = is_delivered(ini, submission),
 	};
-	bool may_flush = terms.flushes && pmv_rdma_flush_may_be(ini, submission);
 	struct chosen chosen = {0};
-	ssize_t ret = run->commits           ? choose(ini, submission, may_flush, &chosen)
+	ssize_t ret = run->commits           ? choose(ini, submission, terms, &chosen)
 		      : submission->delivers ? choose_delivered(ini, submission, &chosen)
 					     : choose_uncommitted(ini, submission, &chosen);
 	bool waits;
@@ -315,12 +317,13 @@ ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method
 	run->at = 0;
 	run->immediate = submission->data;
 	*method = waits ? PMV_METHOD_AGENT : chosen.choice.method;
-	if (*method == PMV_METHOD_FLUSH)
-		return pmv_rdma_flush_begin(run);
-	if (run->plan.ask != PMV_MAX_STEPS && atomic_load(&ini->ordering.flushes)) {
+	if ((run->plan.ask != PMV_MAX_STEPS || (terms.tail && !chosen.choice.persist_first)) &&
+	    atomic_load(&ini->ordering.flushes)) {
 		atomic_store(&ini->awaits_flushes, true);
 		return -FI_EAGAIN;
 	}
+	if (*method == PMV_METHOD_FLUSH)
+		return pmv_rdma_flush_begin(run);
 	ret = waits && !facts.stored ? keep(run) : 0;
 	if (!ret)
 		ret = make_request(run, submission, waits,

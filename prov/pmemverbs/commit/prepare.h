@@ -19,6 +19,7 @@ struct pmv_terms {
 	bool grouped; /* a later flush covers it */
 	bool again;   /* what it was fenced behind is durable now */
 	bool flushes; /* an RDMA FLUSH may do it: the caller has `lock` */
+	bool tail;    /* ... or an ATOMIC WRITE: it has not waited for FLUSHes under way */
 };
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdma_flush.h -- commits by RDMA FLUSH: a WRITE and a persistent FLUSH behind it, in one list
+ * rdma_flush.h -- commits by RDMA FLUSH: a WRITE and a persistent FLUSH behind it, in one list; or,
+ * behind a fence, a FLUSH of what was written before, an ATOMIC WRITE, and a FLUSH of that
  *
  * A FLUSH makes a range durable, and says nothing of other data.  So what was written to the
  * region before, and is not durable yet, has to be in its range.
@@ -11,8 +12,16 @@
  *  - What earlier FLUSHes cover is durable when this one completes, as the requests of a
  *    connection complete in their order.
  *
+ * An ATOMIC WRITE waits for every FLUSH in front of it, at the target.  If one of them fails, it is
+ * never executed: the connection is in error then.  So a fenced commit of 8 aligned bytes is posted
+ * at once, behind commits by FLUSH that are under way, too.  All that the agent has not been told
+ * of has to be in its region; else it is the agent's, as any fenced commit.
+ *
+ * A WRITE behind an ATOMIC WRITE may pass it.  So the endpoint takes nothing but other tails until
+ * it has completed, as behind a payload for the agent (submit.c).
+ *
  * Nothing else is sure to wait for a FLUSH: a fence may not, nor may a message to the agent.  So
- * what is fenced, and a request to the agent, is posted only when no FLUSH is under way.
+ * what else is fenced, and a request to the agent, is posted only when no FLUSH is under way.
  *
  * The range is found, and is dirty no longer, under the lock under which the list is posted: what
  * another thread posts cannot miss it.
@@ -22,8 +31,17 @@
 
 #include "commit/run.h"
 
-/* pmv_rdma_flush_may_be -- can such a commit be one?  Holds the lock. */
+/*
+ * pmv_rdma_flush_may_be -- can such a commit be one?  Holds the lock.
+ * pmv_rdma_flush_may_be_tail -- can a fenced one be an ATOMIC WRITE, by its form and its key?
+ * pmv_rdma_flush_covers_all -- ... behind a FLUSH of all that was written before?  Holds the lock.
+ */
 bool pmv_rdma_flush_may_be(struct pmv_initiator *ini, const struct pmv_submission *submission);
+bool pmv_rdma_flush_may_be_tail(struct pmv_initiator *ini, const struct pmv_submission *submission);
+bool pmv_rdma_flush_covers_all(struct pmv_initiator *ini, const struct pmv_submission *submission);
+
+/* pmv_rdma_flush_meets_tail -- may one that is under way be for the same place?  Holds the lock. */
+bool pmv_rdma_flush_meets_tail(struct pmv_initiator *ini, const struct fi_rma_iov *to);
 
 /*
  * pmv_rdma_flush_is_alone -- nothing earlier is left to be covered, and nobody waits for the end of
@@ -44,8 +62,8 @@ static inline ssize_t pmv_rdma_flush_begin(struct pmv_run *run)
 }
 
 /*
- * pmv_rdma_flush_post -- both, as pmv_post_steps; locked: the caller holds the lock.  Without it
- * nothing earlier is covered: pmv_rdma_flush_is_alone.
+ * pmv_rdma_flush_post -- all of it, as pmv_post_steps; locked: the caller holds the lock.  Without
+ * it nothing earlier is covered: pmv_rdma_flush_is_alone.
  * pmv_rdma_flush_post_late -- the device has taken the WRITE alone: the FLUSH.  Holds the lock.
  */
 ssize_t pmv_rdma_flush_post(struct pmv_run *run, bool locked);

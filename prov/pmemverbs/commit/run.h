@@ -37,6 +37,7 @@ struct pmv_run {
 	bool fetches;             /* counted in ordering.reads while it is in flight */
 	bool unacked;             /* counted in mailbox.sender.unacked */
 	bool flushes;             /* counted in ordering.flushes: a commit by RDMA FLUSH */
+	bool tail;                /* counted in tails */
 	uint16_t num_regions;     /* with hooks: how many of `regions` */
 	struct pmv_sample sample; /* while it is free, and of what is no commit: weight is 0 */
 	/* Of a group's flush: the operations that it covers. */
@@ -118,10 +119,11 @@ static inline struct pmv_run *pmv_run_take(struct pmv_initiator *ini, enum pmv_o
 	run->under_way = NULL;
 	run->op.single = false;
 	atomic_store_explicit(&run->op.quiet_write, false, memory_order_relaxed);
+	atomic_store_explicit(&run->op.quiet_list, false, memory_order_relaxed);
 	run->at = 0;
 	run->counted = counted;
 	run->commits = commits;
-	run->bare = run->fetches = run->unacked = run->flushes = false;
+	run->bare = run->fetches = run->unacked = run->flushes = run->tail = false;
 	run->num_regions = 0;
 	return run;
 }

@@ -29,6 +29,7 @@ bool pmv_submit_is_open(struct pmv_initiator *ini)
  * of this endpoint may come to the target: data that are newer would be overwritten, and a read or
  * a message would come before the data that it follows.  Only requests to the agent may follow,
  * since it serves them in order: those of fenced commits, and those with a payload of their own.
+ * An ATOMIC WRITE that is under way does the same as such a payload (rdma_flush.h).
  *
  * wait_for_payload -- something else was refused.  In a stream of small commits and other calls
  * that happens each time, and the stream takes two and a half times as long (fi_pmem_bw -C 2 -W 16
@@ -49,6 +50,7 @@ static void wait_for_payload(struct pmv_initiator *ini)
 {
 	uint64_t from = ini->mailbox->sender.sent + APART;
 
+	ini->others_wait |= atomic_load(&ini->tails) > 0;
 	if (ini->mailbox->sender.acked >= ini->payload_message)
 		return;
 	ini->others_wait = true;
@@ -77,6 +79,7 @@ static bool may_pass(struct pmv_initiator *ini, const struct pmv_submission *sub
 	if (!may || pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED))
 		return false;
 	pthread_mutex_lock(&ini->lock);
+	may = !pmv_rdma_flush_meets_tail(ini, submission->to);
 	STAILQ_FOREACH(op, &ini->awaiting, next)
 		may &= !meets(pmv_flush_request_of(pmv_to_run(op)), submission->to);
 	pthread_mutex_unlock(&ini->lock);
@@ -90,7 +93,7 @@ static bool may_enter(struct pmv_initiator *ini, bool follows)
 	if (pmv_submit_is_open(ini))
 		return true;
 	/* The application may read nothing until it has posted this. */
-	if (!follows && ini->engine->engine->core->manual_progress) {
+	if (!follows && (ini->engine->engine->core->manual_progress || atomic_load(&ini->tails))) {
 		pmv_queue_progress(ini->owner.tx_queue, false);
 		if (pmv_submit_is_open(ini))
 			return true;
@@ -120,14 +123,14 @@ static bool has_to_wait(struct pmv_initiator *ini, bool agent, bool reads, bool 
 }
 
 /*
- * is_ready -- a fenced operation waits for commits by the agent and by RDMA FLUSH, for operations
- * that a group's flush covers, and, if the core has no fence, for reads.  Their ends are found in
- * the completion queue, so look there.  Then the application tries again; what it waits for is
- * told of, for prolongs_wait.
+ * is_ready -- a fenced operation waits for commits by the agent and, unless it is a tail, by RDMA
+ * FLUSH, for operations that a group's flush covers, and, if the core has no fence, for reads.
+ * Their ends are found in the completion queue, so look there.  Then the application tries again;
+ * what it waits for is told of, for prolongs_wait.
  */
-static bool is_ready(struct pmv_initiator *ini, bool agent, bool group, bool reads)
+static bool is_ready(struct pmv_initiator *ini, bool agent, bool group, bool reads, bool tail)
 {
-	bool flushes = reads;
+	bool flushes = reads && !tail;
 
 	reads = reads && !pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE);
 	if (has_to_wait(ini, agent, reads, flushes))
@@ -362,7 +365,7 @@ static ssize_t submit_plain(struct pmv_initiator *ini, const struct pmv_submissi
 	ssize_t ret;
 
 	if ((!is_receive && !may_enter(ini, may_pass(ini, submission))) ||
-	    is_held_up(ini, false, fetches) || !is_ready(ini, fence, fence, fenced))
+	    is_held_up(ini, false, fetches) || !is_ready(ini, fence, fence, fenced, false))
 		return -FI_EAGAIN;
 	if (counted)
 		ret = submit_run(ini, submission, false, (struct pmv_terms){.fenced = fenced});
@@ -388,6 +391,7 @@ static ssize_t submit_planned(struct pmv_initiator *ini, const struct pmv_submis
 		!grouped && (fence || !pmv_initiator_is_fast(ini, PMV_SLOW_FENCE_NEXT) ||
 			     (notifies && pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE)));
 	bool stored = commits && !fenced && !grouped && pmv_prepare_may_store(ini, submission);
+	bool tail = commits && fence && pmv_rdma_flush_may_be_tail(ini, submission);
 	ssize_t ret = commits ? check_losses(ini, submission, grouped) : 0;
 
 	if (ret)
@@ -395,13 +399,14 @@ static ssize_t submit_planned(struct pmv_initiator *ini, const struct pmv_submis
 	if (!may_enter(ini, stored || (commits && fence)))
 		return -FI_EAGAIN;
 	if (is_held_up(ini, commits, submission->what & FI_READ) ||
-	    (fenced && !is_ready(ini, fence && !commits, fence, true)))
+	    (fenced && !is_ready(ini, fence && !commits, fence, true, tail)))
 		return -FI_EAGAIN;
 	return submit_run(
 		ini, submission, commits,
 		(struct pmv_terms){.fenced = fenced,
 				   .stored = stored,
 				   .grouped = grouped,
+				   .tail = tail,
 				   .flushes = commits && !grouped && atomic_load(&ini->flushes)});
 }
 
@@ -499,7 +504,7 @@ static ssize_t is_ready_for_chain(struct pmv_initiator *ini)
 	if (!pmv_initiator_is_fast(ini, PMV_SLOW_NOWHERE))
 		return nowhere(ini, false);
 	if (!may_enter(ini, true) || is_held_up(ini, true, false) ||
-	    !is_ready(ini, false, false, true))
+	    !is_ready(ini, false, false, true, false))
 		return -FI_EAGAIN;
 	return 0;
 }

@@ -186,16 +186,26 @@ bool pmv_engine_flushes(const struct pmv_engine_ep *ep)
 	return ep->lists && (ep->lists->flushes(ep->fid) & PMEMRDMA_FLUSH_PERSISTENT);
 }
 
+bool pmv_engine_atomic_writes(const struct pmv_engine_ep *ep)
+{
+	const unsigned ways = PMEMRDMA_FLUSH_PERSISTENT | PMEMRDMA_ATOMIC_WRITES;
+
+	return ep->lists && (ep->lists->flushes(ep->fid) & ways) == ways;
+}
+
+const uint64_t pmv_engine_atomic_write_right = PMEMRDMA_MR_ATOMIC_WRITE;
+
 uint64_t pmv_engine_flush_right(const struct pmv_engine *engine)
 {
 	return engine->core->posts_lists && !pmv_setting.no_flush ? PMEMRDMA_MR_FLUSH : 0;
 }
 
-static struct pmemrdma_request flush_of(const struct pmv_engine_range *range, void *context)
+static struct pmemrdma_request flush_of(const struct pmv_engine_range *range, uint64_t flags,
+					void *context)
 {
 	return (struct pmemrdma_request){
 		.kind = PMEMRDMA_FLUSH,
-		.flags = FI_COMPLETION,
+		.flags = flags,
 		.addr = range->addr,
 		.key = range->key,
 		.context = context,
@@ -209,19 +219,39 @@ ssize_t pmv_engine_write_flush(const struct pmv_engine_ep *ep, const struct fi_m
 {
 	const struct pmemrdma_request list[2] = {
 		in_list(PMEMRDMA_WRITE, write, flags),
-		flush_of(range, write->context),
+		flush_of(range, FI_COMPLETION, write->context),
 	};
+	ssize_t ret = ep->lists->post(ep->fid, list, 2);
 
-	return ep->lists->post(ep->fid, list, 2);
+	return ret ? ret : -FI_EIO;
+}
+
+/* posted -- all of them, or none */
+static ssize_t posted(ssize_t ret, size_t count)
+{
+	return ret == (ssize_t) count ? 0 : ret < 0 ? ret : -FI_EIO;
 }
 
 ssize_t pmv_engine_flush(const struct pmv_engine_ep *ep, const struct pmv_engine_range *range,
 			 void *context)
 {
-	const struct pmemrdma_request request = flush_of(range, context);
-	ssize_t ret = ep->lists->post(ep->fid, &request, 1);
+	const struct pmemrdma_request request = flush_of(range, FI_COMPLETION, context);
 
-	return ret == 1 ? 0 : ret < 0 ? ret : -FI_EIO;
+	return posted(ep->lists->post(ep->fid, &request, 1), 1);
+}
+
+ssize_t pmv_engine_tail(const struct pmv_engine_ep *ep, const struct pmv_engine_range *before,
+			const struct fi_msg_rma *write, uint64_t flags,
+			const struct pmv_engine_range *behind)
+{
+	struct pmemrdma_request list[3];
+	size_t count = 0;
+
+	if (before)
+		list[count++] = flush_of(before, 0, write->context);
+	list[count++] = in_list(PMEMRDMA_ATOMIC_WRITE, write, flags);
+	list[count++] = flush_of(behind, FI_COMPLETION, write->context);
+	return posted(ep->lists->post(ep->fid, list, count), count);
 }
 
 /* So many keys that are drawn are not all taken. */

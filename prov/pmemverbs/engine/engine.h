@@ -139,21 +139,30 @@ struct pmv_engine_range {
 
 /*
  * pmv_engine_flushes -- can this endpoint, which is connected, post an RDMA FLUSH that makes data
- * persistent?
+ * persistent?  pmv_engine_atomic_writes -- and an ATOMIC WRITE between two of them?
  * pmv_engine_flush_right -- the flag with which the core registers memory that peers may flush, or
- * 0.  It may refuse that.
+ * 0.  It may refuse that.  pmv_engine_atomic_write_right -- with that flag, if they may ATOMIC
+ * WRITE to it, too; -FI_EOPNOTSUPP: no
  */
 bool pmv_engine_flushes(const struct pmv_engine_ep *ep);
+bool pmv_engine_atomic_writes(const struct pmv_engine_ep *ep);
 uint64_t pmv_engine_flush_right(const struct pmv_engine *engine);
+extern const uint64_t pmv_engine_atomic_write_right;
 
 /*
  * pmv_engine_write_flush -- as pmv_engine_write_read, with a FLUSH; flags are the WRITE's: FI_FENCE
  * pmv_engine_flush -- a FLUSH alone: 0 or a negative fi_errno
+ * pmv_engine_tail -- an ATOMIC WRITE between two FLUSHes, or (before is NULL) with one behind it,
+ * as a whole: 0 or a negative fi_errno.  Only the last one has an entry if all succeed; else an
+ * error entry of each that has failed, with FI_WRITE among its flags, is in front of that.
  */
 ssize_t pmv_engine_write_flush(const struct pmv_engine_ep *ep, const struct fi_msg_rma *write,
 			       uint64_t flags, const struct pmv_engine_range *range);
 ssize_t pmv_engine_flush(const struct pmv_engine_ep *ep, const struct pmv_engine_range *range,
 			 void *context);
+ssize_t pmv_engine_tail(const struct pmv_engine_ep *ep, const struct pmv_engine_range *before,
+			const struct fi_msg_rma *write, uint64_t flags,
+			const struct pmv_engine_range *behind);
 
 /* pmv_engine_open, pmv_engine_close -- a domain's scratch page; 0 or a negative fi_errno */
 int pmv_engine_open(struct pmv_engine *engine, int mr_mode);

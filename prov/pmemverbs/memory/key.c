@@ -5,7 +5,8 @@
 #define KEY_FLAGS_SHIFT 35
 #define KEY_PERSIST_SHIFT 32
 #define KEY_PERSIST_MASK UINT64_C(0x7)
-#define KEY_PERSIST_FLUSHABLE (PMV_WSP + 1)
+#define KEY_PERSIST_FLUSHABLE (PMV_WSP + UINT64_C(1))
+#define KEY_PERSIST_ATOMIC_WRITE (PMV_WSP + UINT64_C(2))
 
 enum {
 	KEY_PMEM = 1 << 0,
@@ -19,7 +20,8 @@ enum {
 
 uint64_t pmv_key_pack(uint32_t core_key, const struct pmv_attr *attr)
 {
-	uint64_t persist = attr->flushable ? KEY_PERSIST_FLUSHABLE : attr->persist;
+	uint64_t persist = attr->flushable ? KEY_PERSIST_FLUSHABLE + attr->atomic_write
+					   : (uint64_t) attr->persist;
 	uint64_t flags = attr->pmem * KEY_PMEM + attr->ddio * KEY_DDIO +
 			 attr->uncached * KEY_UNCACHED + attr->relaxed * KEY_RELAXED +
 			 attr->readable * KEY_READABLE + attr->writable * KEY_WRITABLE +
@@ -34,10 +36,11 @@ bool pmv_key_unpack(uint64_t key, struct pmv_attr *attr)
 	uint64_t persist = key >> KEY_PERSIST_SHIFT & KEY_PERSIST_MASK;
 	uint64_t flags = key >> KEY_FLAGS_SHIFT;
 
-	if (!pmv_key_is_ours(key) || persist > KEY_PERSIST_FLUSHABLE)
+	if (!pmv_key_is_ours(key) || persist > KEY_PERSIST_ATOMIC_WRITE)
 		return false;
 
-	attr->flushable = persist == KEY_PERSIST_FLUSHABLE;
+	attr->flushable = persist >= KEY_PERSIST_FLUSHABLE;
+	attr->atomic_write = persist == KEY_PERSIST_ATOMIC_WRITE;
 	attr->persist = attr->flushable ? PMV_DMP : (enum pmv_persist) persist;
 	attr->pmem = flags & KEY_PMEM;
 	attr->ddio = flags & KEY_DDIO;

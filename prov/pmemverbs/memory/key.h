@@ -10,7 +10,7 @@
  * | 0x3d tag | life          | flags   | persist | core key       |
  * +----------+---------------+---------+---------+----------------+
  *
- * persist is enum pmv_persist, or 5: DMP that is flushable.
+ * persist is enum pmv_persist, or 5: DMP that is flushable, or 6: that, with ATOMIC WRITE.
  *
  * The tag keeps plain keys of up to 32 bits from being taken for ours; longer ones that an
  * application chooses may look like it, so keys of peers that have sent no handshake say nothing.
@@ -33,15 +33,16 @@
 
 struct pmv_attr {
 	enum pmv_persist persist;
-	bool pmem;      /* registered with FI_PMEM */
-	bool ddio;      /* inbound DMA lands in caches, or may */
-	bool uncached;  /* registered with FI_UNCACHED */
-	bool relaxed;   /* the path may place writes of one connection out of order */
-	bool readable;  /* peers may read: a flush READ can work */
-	bool writable;  /* peers may write */
-	bool events;    /* the owner's application is to be told of their writes */
-	bool flushable; /* DMP: an RDMA FLUSH from afar makes it durable, wherever data land */
-	uint16_t life;  /* of the owner's domain */
+	bool pmem;         /* registered with FI_PMEM */
+	bool ddio;         /* inbound DMA lands in caches, or may */
+	bool uncached;     /* registered with FI_UNCACHED */
+	bool relaxed;      /* the path may place writes of one connection out of order */
+	bool readable;     /* peers may read: a flush READ can work */
+	bool writable;     /* peers may write */
+	bool events;       /* the owner's application is to be told of their writes */
+	bool flushable;    /* DMP: an RDMA FLUSH from afar makes it durable, wherever data land */
+	bool atomic_write; /* ... and an ATOMIC WRITE may stand behind one */
+	uint16_t life;     /* of the owner's domain */
 };
 
 /* A range of a peer's memory, in the form in which it is sent. */

@@ -369,15 +369,21 @@ static bool may_be_flushed(const struct pmv_domain *domain, const struct pmv_att
 }
 
 /* open_flushable -- false: nothing here can, or the kernel does not take this memory for it */
-static bool open_flushable(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, uint64_t flags)
+static bool open_flushable(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, uint64_t flags,
+			   bool *atomic_write)
 {
-	struct pmv_domain *domain = mr->domain;
-	uint64_t right = pmv_engine_flush_right(&domain->engine);
-	int ret = -FI_EOPNOTSUPP;
+	const struct pmv_engine *engine = &mr->domain->engine;
+	uint64_t right = pmv_engine_flush_right(engine);
+	int ret;
 
-	if (right)
-		ret = pmv_engine_region(&domain->engine, mr_attr, flags | right, &mr->core_fid);
-	if (right && ret)
+	if (!right)
+		return false;
+	ret = pmv_engine_region(engine, mr_attr, flags | right | pmv_engine_atomic_write_right,
+				&mr->core_fid);
+	*atomic_write = !ret;
+	if (ret == -FI_EOPNOTSUPP)
+		ret = pmv_engine_region(engine, mr_attr, flags | right, &mr->core_fid);
+	if (ret)
 		PMV_INFO(MR, "%p, %zu bytes, can't be made durable by RDMA FLUSH: %s\n",
 			 mr_attr->mr_iov->iov_base, mr_attr->mr_iov->iov_len, fi_strerror(-ret));
 	return !ret;
@@ -394,7 +400,8 @@ static int open_core(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, uint64
 	uint64_t key;
 	int ret = 0;
 
-	attr->flushable = may_be_flushed(domain, attr) && open_flushable(mr, mr_attr, flags);
+	attr->flushable = may_be_flushed(domain, attr) &&
+			  open_flushable(mr, mr_attr, flags, &attr->atomic_write);
 	if (!attr->flushable)
 		ret = pmv_engine_region(&domain->engine, mr_attr, flags, &mr->core_fid);
 	if (ret)

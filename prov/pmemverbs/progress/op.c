@@ -105,6 +105,7 @@ struct pmv_op *pmv_op_get(struct pmv_op_owner *owner, enum pmv_op_most most)
 	op->audience = PMV_TELL_NOBODY;
 	op->single = op->ordinary = false;
 	atomic_store_explicit(&op->quiet_write, false, memory_order_relaxed);
+	atomic_store_explicit(&op->quiet_list, false, memory_order_relaxed);
 	memset(op + 1, 0, owner->pool->size - sizeof(*op));
 	pmv_op_set_owner(op, owner);
 	return op;

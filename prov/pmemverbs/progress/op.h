@@ -111,6 +111,8 @@ struct pmv_op {
 	 * the endpoint is closed, nobody else may have the operation.
 	 */
 	atomic_bool quiet_write;
+	/* So are all but the last of a list, of which each was posted; it ends the operation. */
+	atomic_bool quiet_list;
 };
 
 STAILQ_HEAD(pmv_op_list, pmv_op);

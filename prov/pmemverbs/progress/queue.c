@@ -139,15 +139,17 @@ PMV_ALWAYS_INLINE size_t filter(struct pmv_queue *queue, char *buf, size_t count
 	return left;
 }
 
-/* ends_later -- it was a quiet WRITE, and the READ behind it ends the operation */
+/* ends_later -- it was a quiet one, and the READ or FLUSH behind it ends the operation */
 static bool ends_later(struct pmv_op *op, const struct fi_cq_err_entry *entry)
 {
-	if (!(entry->flags & FI_WRITE) || !atomic_load(&op->quiet_write))
+	bool in_list = atomic_load(&op->quiet_list);
+
+	if (!(entry->flags & FI_WRITE) || !(in_list || atomic_load(&op->quiet_write)))
 		return false;
 	pmv_op_fail(op, entry->err, entry->prov_errno);
 	/* Who took the flag meanwhile has given up the READ; behind this the operation may be gone.
 	 */
-	return atomic_exchange(&op->quiet_write, false);
+	return in_list || atomic_exchange(&op->quiet_write, false);
 }
 
 /* end_with_error -- a work request of an operation has failed */

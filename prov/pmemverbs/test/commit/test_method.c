@@ -406,6 +406,61 @@ Test(method, of_a_message_to_who_knows_where_is_the_agents)
 	}
 }
 
+/* rdma_tail -- the same where an ATOMIC WRITE may be behind a FLUSH of what the agent is to know */
+static struct pmv_choice rdma_tail(const struct pmv_attr *attr, bool agent, bool ordered)
+{
+	const struct pmv_past past = {.agent = agent, .ordered = ordered, .flushable = true};
+
+	return pmv_method_choose(attr, PMV_TRANSPORT_IB, &past);
+}
+
+static void expect_no_tail(const struct pmv_attr *attr, bool ordered)
+{
+	cr_expect(rdma_tail(attr, true, ordered).after_agent);
+	cr_expect_not(rdma_tail(attr, true, ordered).persist_first);
+	cr_expect_neq(rdma_tail(attr, true, ordered).method, PMV_METHOD_FLUSH);
+}
+
+Test(method, an_atomic_write_behind_a_flush_takes_the_agents_place)
+{
+	const struct pmv_attr attr = {.persist = PMV_DMP,
+				      .pmem = true,
+				      .ddio = true,
+				      .writable = true,
+				      .readable = true,
+				      .flushable = true,
+				      .atomic_write = true};
+	struct pmv_attr other = attr;
+
+	for (int agent = 0; agent <= 1; agent++) {
+		struct pmv_choice choice = rdma_tail(&attr, agent, false);
+
+		cr_expect_eq(choice.method, PMV_METHOD_FLUSH);
+		cr_expect(choice.persist_first);
+		cr_expect_not(choice.after_agent);
+		cr_expect_null(choice.why);
+	}
+	/* An RDMA FLUSH is no proof of what only a READ makes durable. */
+	expect_no_tail(&attr, true);
+	other.atomic_write = false;
+	expect_no_tail(&other, false);
+	cr_expect_eq(rdma_tail(&other, false, false).method, PMV_METHOD_FLUSH);
+	cr_expect_not(rdma_tail(&other, false, false).persist_first);
+	other = attr;
+	other.flushable = false;
+	expect_no_tail(&other, false);
+	other = attr;
+	other.relaxed = true;
+	expect_no_tail(&other, false);
+	other = attr;
+	other.persist = PMV_PAGE;
+	expect_no_tail(&other, false);
+	other = attr;
+	other.ddio = false;
+	expect_no_tail(&other, false);
+	cr_expect_not(rdma_tail(&other, false, false).persist_first);
+}
+
 /* rdma_flush -- what is done for such memory */
 static enum pmv_method rdma_flush(struct pmv_attr attr, bool agent, bool flush, bool ordered)
 {

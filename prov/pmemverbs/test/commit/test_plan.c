@@ -6,6 +6,7 @@
  * as its steps, in their order:
  *
  *   f   FLUSH_BEFORE   a READ in front of the data
+ *   b   PERSIST_BEFORE an RDMA FLUSH in front of the data, which are an ATOMIC WRITE
  *   D   DATA           the write, atomic or message itself
  *   F   FLUSH          a READ behind the data
  *   p   PERSIST        an RDMA FLUSH behind the data
@@ -244,10 +245,17 @@ static bool is_for_agent(const struct plan_case *one)
 static const char *text_of(const struct pmv_plan *plan)
 {
 	static const char letters[] = {
-		[PMV_STEP_FLUSH_BEFORE] = 'f', [PMV_STEP_DATA] = 'D', [PMV_STEP_FLUSH] = 'F',
-		[PMV_STEP_READ_BACK] = 'R',    [PMV_STEP_ASK] = 'A',  [PMV_STEP_AWAIT] = 'w',
-		[PMV_STEP_IMMEDIATE] = 'I',    [PMV_STEP_JOIN] = 'J', [PMV_STEP_PLAN] = 'P',
+		[PMV_STEP_FLUSH_BEFORE] = 'f',
+		[PMV_STEP_DATA] = 'D',
+		[PMV_STEP_FLUSH] = 'F',
+		[PMV_STEP_READ_BACK] = 'R',
+		[PMV_STEP_ASK] = 'A',
+		[PMV_STEP_AWAIT] = 'w',
+		[PMV_STEP_IMMEDIATE] = 'I',
+		[PMV_STEP_JOIN] = 'J',
+		[PMV_STEP_PLAN] = 'P',
 		[PMV_STEP_PERSIST] = 'p',
+		[PMV_STEP_PERSIST_BEFORE] = 'b',
 	};
 	static char text[PMV_MAX_STEPS * 6 + 1];
 	char *at = text;
@@ -454,6 +462,11 @@ static void expect_order(const struct pmv_plan *plan, const struct pmv_step *bef
 	case PMV_STEP_FLUSH_BEFORE:
 		cr_expect(!before && after && after->kind == PMV_STEP_DATA, "%s", text);
 		break;
+	case PMV_STEP_PERSIST_BEFORE:
+		cr_expect(!before && after && after->kind == PMV_STEP_DATA &&
+				  method == PMV_METHOD_FLUSH,
+			  "%s", text);
+		break;
 	case PMV_STEP_READ_BACK:
 		cr_expect(after && after->kind == PMV_STEP_ASK && after->fence, "%s", text);
 		break;
@@ -574,4 +587,14 @@ Test(plan, of_a_commit_by_rdma_flush_is_a_write_and_the_flush)
 		cr_expect_str_eq(text_of(&plan), n & 1 ? "D* p" : "D p");
 		expect_all_in_order(&plan, PMV_METHOD_FLUSH);
 	}
+}
+
+Test(plan, of_an_atomic_write_has_a_flush_in_front_too)
+{
+	const struct pmv_choice choice = {.method = PMV_METHOD_FLUSH, .persist_first = true};
+	const struct pmv_plan_facts facts = {.fenced = true};
+	struct pmv_plan plan = pmv_plan_operation(&choice, &facts);
+
+	cr_expect_str_eq(text_of(&plan), "b D* p");
+	expect_all_in_order(&plan, PMV_METHOD_FLUSH);
 }

@@ -230,7 +230,7 @@ Test(rdma_flush, without_room_is_refused_and_forgets_nothing)
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
 	flush_rig.accepts = 0;
 	refused(flush_rig_commit(pair, 100, 64, 2), FI_EAGAIN);
-	flush_rig.accepts = 2;
+	flush_rig.accepts = 3;
 	/* None is under way. */
 	accepted(pair_put(pair, MHP, 0, 64, CONTEXT(1), FI_FENCE | FI_COMMIT));
 	cr_expect_eq(flush_rig.count, 0U);
@@ -241,7 +241,7 @@ Test(rdma_flush, without_room_is_refused_and_forgets_nothing)
 	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), 0));
 	flush_rig.accepts = 0;
 	refused(flush_rig_commit(pair, 100, 64, 2), FI_EAGAIN);
-	flush_rig.accepts = 2;
+	flush_rig.accepts = 3;
 	accepted(flush_rig_commit(pair, 1000, 64, 2));
 	flush_rig_expect(pair, 0, 1064);
 	pair_close(pair);

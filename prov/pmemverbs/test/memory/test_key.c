@@ -41,7 +41,8 @@ static bool same(const struct pmv_attr *a, const struct pmv_attr *b)
 	return a->persist == b->persist && a->pmem == b->pmem && a->ddio == b->ddio &&
 	       a->uncached == b->uncached && a->relaxed == b->relaxed &&
 	       a->readable == b->readable && a->writable == b->writable && a->events == b->events &&
-	       a->life == b->life && a->flushable == b->flushable;
+	       a->life == b->life && a->flushable == b->flushable &&
+	       a->atomic_write == b->atomic_write;
 }
 
 static void expect_refused(uint64_t key)
@@ -84,7 +85,7 @@ Test(key, layout_is_the_one_that_other_versions_know)
 	}
 }
 
-/* One more value of what persists. */
+/* Two more values of what persists. */
 Test(key, flushable_memory_is_adr)
 {
 	struct pmv_attr in = attr_of(PMV_DMP, 0x23), out = attr_of(PMV_NONE, 0);
@@ -95,8 +96,12 @@ Test(key, flushable_memory_is_adr)
 	cr_assert_eq(key >> PERSIST_SHIFT & 7, 5U);
 	cr_assert(pmv_key_unpack(key, &out));
 	cr_expect(same(&in, &out));
-	for (uint64_t persist = 6; persist <= 7; persist++)
-		expect_refused((key & ~(UINT64_C(7) << PERSIST_SHIFT)) | persist << PERSIST_SHIFT);
+	in.atomic_write = true;
+	key = pmv_key_pack(0x12345678, &in);
+	cr_assert_eq(key >> PERSIST_SHIFT & 7, 6U);
+	cr_assert(pmv_key_unpack(key, &out));
+	cr_expect(same(&in, &out));
+	expect_refused(key | UINT64_C(7) << PERSIST_SHIFT);
 }
 
 Test(key, persistence_domains_keep_their_numbers)
@@ -146,7 +151,7 @@ Test(key, fits_the_life_that_it_has_and_no_other)
 
 Test(key, unknown_persistence_domains_are_refused)
 {
-	for (uint64_t persist = PMV_WSP + 2; persist <= 7; persist++) {
+	for (uint64_t persist = PMV_WSP + 3; persist <= 7; persist++) {
 		for (uint64_t flags = 0; flags < 1U << NUM_FLAGS; flags++)
 			expect_refused(TAG | flags << FLAGS_SHIFT | persist << PERSIST_SHIFT | 42);
 	}
@@ -155,7 +160,7 @@ Test(key, unknown_persistence_domains_are_refused)
 /* Says by itself, from the layout, whether a key is one of ours. */
 static bool is_ours(uint64_t key)
 {
-	return (key & TAG_MASK) == TAG && (key >> PERSIST_SHIFT & 7) <= PMV_WSP + 1;
+	return (key & TAG_MASK) == TAG && (key >> PERSIST_SHIFT & 7) <= PMV_WSP + 2;
 }
 
 /* Whatever is accepted packs to the same key again: no bit was ignored. */

@@ -110,6 +110,14 @@ static int refuse_first(const struct fake *fake)
 	return refusals-- > 0 ? -FI_EINVAL : 0;
 }
 
+static int refuse_atomic_writes(const struct fake *fake)
+{
+	(void) fake;
+	return refusals-- > 0 ? -FI_EOPNOTSUPP : 0;
+}
+
+static bool atomic_writes = true;
+
 /* expect_flushable -- the key of such a region says so, or not */
 static void expect_flushable(struct rig *rig, enum pmv_persist persist, bool ddio, bool flushable)
 {
@@ -124,6 +132,7 @@ static void expect_flushable(struct rig *rig, enum pmv_persist persist, bool ddi
 	cr_assert(pmv_key_unpack(fi_mr_key(mr), &attr));
 	cr_expect_eq(attr.persist, persist);
 	cr_expect_eq(attr.flushable, flushable, "persist %d, DDIO %d", persist, ddio);
+	cr_expect_eq(attr.atomic_write, flushable && atomic_writes);
 	accepted(fi_close(&mr->fid));
 }
 
@@ -139,6 +148,11 @@ Test(mr, says_that_rdma_flush_makes_it_durable_where_the_kernel_lets_it)
 	rig->fake.on_open = refuse_first;
 	refusals = 1;
 	expect_flushable(rig, PMV_DMP, true, false);
+	/* A device has FLUSH, and no ATOMIC WRITE. */
+	rig->fake.on_open = refuse_atomic_writes;
+	refusals = 1;
+	atomic_writes = false;
+	expect_flushable(rig, PMV_DMP, true, true);
 	rig->fake.on_open = NULL;
 	pmv_setting.no_flush = true;
 	expect_flushable(rig, PMV_DMP, true, false);

@@ -9,7 +9,8 @@
 /* What was posted, and what the core does with it. */
 struct flush_rig {
 	int doorbells;
-	size_t accepts; /* of a list */
+	size_t accepts; /* of a list; one of three, as a whole */
+	int atomic_writes;
 	struct pmemrdma_request flushed[64];
 	size_t count, shown; /* of those */
 	unsigned ways;       /* that it has: enum pmemrdma_flush */
