@@ -15,7 +15,7 @@
 
 targets=() lives=0 processes=0
 pids=() histories=() seen=()
-memory='' port=9228 seed=$RANDOM before=() behind=() hosts=() protocol=''
+memory='' port=9228 seed=$RANDOM before=() behind=() hosts=() protocol='' patience=()
 
 wrong()
 {
@@ -129,7 +129,7 @@ start_soak()
 	histories[number]=$work/history.$processes
 	seen[number]=0
 	: >"${histories[number]}"
-	"$program" --seed $((seed * 1000 + processes)) "$@" >"${histories[number]}" 2>"$work/client.$processes" &
+	"$program" --seed $((seed * 1000 + processes)) "${patience[@]}" "$@" >"${histories[number]}" 2>"$work/client.$processes" &
 	pids[number]=$!
 }
 
@@ -221,7 +221,8 @@ case_soaking()
 {
 	local i
 
-	clients=2
+	# An emulated machine may get little of the processors.
+	clients=2 patience=(--timeout 600)
 	start_targets
 	start_clients
 	for ((i = 0; i < clients; i++)); do
