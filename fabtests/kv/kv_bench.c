@@ -7,6 +7,8 @@
  * - chains: GET and PUT of this program;
  * - reads: a GET by two READs and a checksum, as Pilaf has it; and a commit of as many bytes to
  *   a buffer that nobody else knows, which is less than any PUT has to do;
+ * - swing: the shortest chain that makes a value and the pointer to it durable, in this order, if
+ *   the value is small enough for it;
  * - rpc: a PUT by libpmemrpc, if there is a server of fi_pmem_rpc_kv.
  */
 #include <stdio.h>
@@ -22,7 +24,7 @@
 #define TURN 25U
 #define THETA 0.99
 
-enum design { CHAINS, READS, RPC, DESIGNS };
+enum design { CHAINS, READS, SWING, RPC, DESIGNS };
 enum what { GET, PUT, WHATS };
 
 struct operation {
@@ -36,6 +38,7 @@ struct bench {
 	struct kv_rpc *rpc; /* or NULL */
 	uint64_t keys;
 	uint64_t reserved;    /* address of a buffer */
+	uint64_t swung;       /* another one, or 0 */
 	unsigned int updates; /* in percent */
 	struct random random;
 	struct zipf zipf;
@@ -45,7 +48,7 @@ struct bench {
 };
 
 static const char *const names[DESIGNS][WHATS] = {
-	{"get", "put"}, {"get-two-reads", "commit"}, {NULL, "put-rpc"}};
+	{"get", "put"}, {"get-two-reads", "commit"}, {NULL, "swing"}, {NULL, "put-rpc"}};
 
 /* key_of -- of the record of that number: keys are not beside each other */
 static uint64_t key_of(uint64_t item)
@@ -55,7 +58,8 @@ static uint64_t key_of(uint64_t item)
 
 static bool has(const struct bench *bench, enum design design, enum what what)
 {
-	return names[design][what] && (design != RPC || bench->rpc);
+	return names[design][what] && (design != RPC || bench->rpc) &&
+	       (design != SWING || bench->opts->sizes[0] <= KV_SWING_MAX);
 }
 
 static int carry_out(struct bench *bench, enum design design, const struct operation *op)
@@ -70,7 +74,18 @@ static int carry_out(struct bench *bench, enum design design, const struct opera
 		return kv_put(client, op->key, len);
 	if (design == READS)
 		return kv_write(client, bench->reserved, op->key, len);
+	if (design == SWING)
+		return kv_swing(client, bench->reserved, len, &bench->swung);
 	return kv_rpc_put(bench->rpc, op->key, value, len);
+}
+
+/* clear_up -- what an operation leaves */
+static int clear_up(struct bench *bench)
+{
+	uint64_t swung = bench->swung;
+
+	bench->swung = 0;
+	return swung ? kv_release(&bench->client, swung) : 0;
 }
 
 static void draw(struct bench *bench, struct operation *op)
@@ -98,6 +113,8 @@ static int take_turn(struct bench *bench, const struct operation *ops, size_t co
 			if (measured)
 				bench->samples[design][what][bench->counts[design][what]++] =
 					now_ns() - start;
+			if (!ret)
+				ret = clear_up(bench);
 		}
 	}
 	return ret;
@@ -139,23 +156,21 @@ static int print_row(struct bench *bench, enum design design, enum what what)
 	return append_csv(bench->opts->csv, bench->opts->prog, &row) ? -FI_EIO : 0;
 }
 
-/* quotient -- of two designs' samples, which are sorted; at: of so many parts of them */
-static double quotient(const struct bench *bench, enum design design, enum what what, double at)
+/* sample -- of a design, whose samples are sorted; at: of so many parts of them */
+static double sample(const struct bench *bench, enum design design, enum what what, double at)
 {
-	size_t one = (size_t) ((double) bench->counts[CHAINS][what] * at);
-	size_t other = (size_t) ((double) bench->counts[design][what] * at);
-
-	return (double) bench->samples[CHAINS][what][one] /
-	       (double) bench->samples[design][what][other];
+	return (double)
+		bench->samples[design][what][(size_t) ((double) bench->counts[design][what] * at)];
 }
 
-static void print_ratio(const struct bench *bench, enum design design, enum what what)
+static void print_ratio(const struct bench *bench, enum design one, enum design other,
+			enum what what)
 {
-	if (bench->counts[CHAINS][what] && bench->counts[design][what])
+	if (bench->counts[one][what] && bench->counts[other][what])
 		printf("%-8s %s / %s: median %.2f, shortest %.2f\n",
-		       bench->uniform ? "uniform" : "zipf", names[CHAINS][what],
-		       names[design][what], quotient(bench, design, what, 0.5),
-		       quotient(bench, design, what, 0));
+		       bench->uniform ? "uniform" : "zipf", names[one][what], names[other][what],
+		       sample(bench, one, what, 0.5) / sample(bench, other, what, 0.5),
+		       sample(bench, one, what, 0) / sample(bench, other, what, 0));
 }
 
 static int run_keys(struct bench *bench, bool uniform)
@@ -174,7 +189,8 @@ static int run_keys(struct bench *bench, bool uniform)
 	/* The rows have been printed, so that their samples are sorted. */
 	for (enum what what = GET; !ret && what < WHATS; what++) {
 		for (enum design design = READS; design < DESIGNS; design++)
-			print_ratio(bench, design, what);
+			print_ratio(bench, CHAINS, design, what);
+		print_ratio(bench, SWING, READS, what);
 	}
 	return ret;
 }

@@ -78,6 +78,11 @@ int kv_get_twice(struct kv_client *client, uint64_t key);
 int kv_reserve(struct kv_client *client, uint64_t *addr);
 int kv_release(struct kv_client *client, uint64_t addr);
 
+/* kv_swing -- point the word to a new buffer with so many bytes, both durable if a PUT would be:
+ * less than a PUT has to do.  *fresh: the buffer, to be released. */
+#define KV_SWING_MAX 256U
+int kv_swing(struct kv_client *client, uint64_t word, size_t len, uint64_t *fresh);
+
 /* kv_write -- a record of that length into a reserved buffer, durable if a PUT would be */
 int kv_write(struct kv_client *client, uint64_t addr, uint64_t key, size_t len);
 

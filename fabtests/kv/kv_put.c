@@ -216,6 +216,25 @@ int kv_release(struct kv_client *client, uint64_t addr)
 	return kv_run(client, 1);
 }
 
+int kv_swing(struct kv_client *client, uint64_t word, size_t len, uint64_t *fresh)
+{
+	uint64_t commit = client->opts->is_volatile ? 0 : FI_PMEMVERBS_STEP_COMMIT;
+	const struct kv_lease *lease = &client->buffers->lease;
+	struct fi_pmemverbs_step *steps = client->steps;
+	int ret;
+
+	steps[0] = STEP(ALLOCATE, .key = lease->key, .list = (uint32_t) lease->list, .to = 0,
+			.result = fresh, .flags = REDIRECT);
+	steps[1] = STEP(WRITE, .at = 0, .key = lease->key, .len = len,
+			.operand = client->buffers->put.value, .flags = CONDITIONAL | AT_WORD);
+	/* Whatever is there: nobody else knows it. */
+	steps[2] =
+		STEP(CAS, .addr = word, .key = lease->key, .len = 8, .expected = zeros,
+		     .compare_mask = zeros, .from = 0, .flags = CONDITIONAL | FROM_WORD | commit);
+	ret = kv_run(client, 3);
+	return ret || !steps[2].status ? ret : -FI_ENOSPC;
+}
+
 int kv_write(struct kv_client *client, uint64_t addr, uint64_t key, size_t len)
 {
 	uint64_t flags = client->opts->is_volatile ? FI_DELIVERY_COMPLETE : FI_COMMIT_COMPLETE;

@@ -2,16 +2,20 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # soak.sh -- targets, and clients that make random operations, both of which are killed and started again
 #
-# Who sources this sets name, program and kills, records and clients, and the names of all cases in
-# cases.  It has functions usage, start_client NUMBER, and case_CASE for each case.  A client prints a line
-# "back" for each operation that has ended.
+# Who sources this sets name, program and kills, records, clients and hosts, and the names of all cases in
+# cases.  It has functions usage, start_targets, stop_targets (which finds that no buffer is lost),
+# start_client NUMBER, judge HISTORY..., and case_CASE for each case.  A client prints a line "back" for each
+# operation that has ended.
+#
+# ../power/plug has two cases more: "soaking" on a machine that loses power, then "left" on another one
+# that has the memory and the histories.
 
 # shellcheck disable=SC2154,SC2034 # what sources this sets them, or uses them
 . "$(dirname "${BASH_SOURCE[0]}")/../common/await.sh"
 
 targets=() lives=0 processes=0
 pids=() histories=() seen=()
-memory='' port=9228 seed=$RANDOM before=() behind=()
+memory='' port=9228 seed=$RANDOM before=() behind=() hosts=() protocol='' patience=()
 
 wrong()
 {
@@ -49,7 +53,7 @@ take_arguments()
 		esac
 	done
 	[ $# = 2 ] || wrong "it takes two folders"
-	[[ ,$cases, =~ ^,((${all//,/|}),)+$ ]] || wrong "there is no such case in '$cases'"
+	[[ ,$cases, =~ ^,((${all//,/|}|soaking|left),)+$ ]] || wrong "there is no such case in '$cases'"
 	programs=$(readlink -f "$1") work=$2
 	program=$programs/$program
 	[ -x "$program" ] || die "$program is not there"
@@ -67,7 +71,8 @@ run_cases()
 	trap clean_up EXIT
 	trap 'exit 130' INT TERM HUP
 	for case in ${cases//,/ }; do
-		rm -f "$work"/history.* "$work"/client.* "$work"/target.* "$path" "$path".[0-9]
+		rm -f "$work"/client.* "$work"/target.*
+		[ "$case" = left ] || rm -f "$work"/history.* "$path" "$path".[0-9]
 		if "case_$case"; then
 			echo "ok $1_$case"
 		else
@@ -124,8 +129,25 @@ start_soak()
 	histories[number]=$work/history.$processes
 	seen[number]=0
 	: >"${histories[number]}"
-	"$program" --seed $((seed * 1000 + processes)) "$@" >"${histories[number]}" 2>"$work/client.$processes" &
+	"$program" --seed $((seed * 1000 + processes)) "${patience[@]}" "$@" >"${histories[number]}" 2>"$work/client.$processes" &
 	pids[number]=$!
+}
+
+start_clients()
+{
+	local i
+
+	for ((i = 0; i < clients; i++)); do
+		start_client "$i"
+	done
+}
+
+# look -- read all that is stored
+look()
+{
+	processes=$((processes + 1))
+	"$program" "${before[@]}" --seed $((seed * 1000 + processes)) -o "look$protocol" "${hosts[@]}" >"$work/history.$processes" ||
+		die "what is stored can't be read"
 }
 
 # await_progress -- of each client: what it has done until now is no matter
@@ -180,4 +202,42 @@ kill_client()
 	kill -9 "${pids[i]}"
 	wait "${pids[i]}" 2>/dev/null
 	start_client "$i"
+}
+
+# judge_left -- what there is now, also by targets that have started again
+judge_left()
+{
+	look
+	stop_targets || return
+	start_targets
+	look
+	stop_targets || return
+	judge "$work"/history.*
+}
+
+# case_soaking -- until the power fails; says when each client has done something
+# shellcheck disable=SC2317 # run_cases calls it
+case_soaking()
+{
+	local i
+
+	# An emulated machine may get little of the processors.
+	clients=2 patience=(--timeout 600)
+	start_targets
+	start_clients
+	for ((i = 0; i < clients; i++)); do
+		await_words back "${histories[i]}" "${pids[i]}" || die "a client has ended: $(cat "$work"/client.*)"
+	done
+	echo ack
+	wait -n
+	die "a process has ended: $(cat "$work"/target.* "$work"/client.*)"
+}
+
+# case_left -- by the power failure
+# shellcheck disable=SC2317 # run_cases calls it
+case_left()
+{
+	processes=1000 # behind those that have written histories there
+	start_targets
+	judge_left
 }

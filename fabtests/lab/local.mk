@@ -25,4 +25,5 @@ EXTRA_DIST += \
 	%D%/guest/link \
 	%D%/guest/mend.sh \
 	%D%/guest/native \
-	%D%/guest/peer
+	%D%/guest/peer \
+	%D%/guest/stores

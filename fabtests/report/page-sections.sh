@@ -299,3 +299,48 @@ plot_rpc()
 	gnuplot "$work/plot" || die "gnuplot failed"
 	inline "rpc_$1" "$work/rpc_$1.svg"
 }
+
+# stores -- on chains; stores.awk has the table
+stores()
+{
+	local core
+
+	for core in verbs tcp; do
+		[ -s "$dir/stores-$core.csv" ] || continue
+		echo "<h3>over $core</h3>"
+		datamash -t, --header-in -s -g 1,2,4,5 median 6 median 8 <"$dir/stores-$core.csv" >"$work/stores"
+		awk -F, -f "$top/fabtests/report/stores.awk" "$work/stores"
+		plot_stores "$core"
+	done
+	reasons stores
+}
+
+# plot_stores CORE -- transactions per second, by skew
+plot_stores()
+{
+	local design durable
+	local -a lines=()
+
+	for design in chains farm; do
+		for durable in yes no; do
+			awk -F, -v OFS=' ' -v design=$design -v durable=$durable '
+				$1 == "tx" && $2 == durable && $4 == design { print $3, $6 }' "$work/stores" >"$work/$design-$durable"
+			[ ! -s "$work/$design-$durable" ] ||
+				lines+=("'$work/$design-$durable' using 1:2 with linespoints title '$design, durable: $durable' lw 2")
+		done
+	done
+	[ ${#lines[@]} -gt 0 ] || return 0
+	cat >"$work/plot" <<-END
+		set terminal svg noenhanced size 1100,420 font 'sans-serif,13' name 'stores_$1' background '#ffffff'
+		set output '$work/stores_$1.svg'
+		set title 'YCSB-T over $1'
+		set xlabel 'skew'
+		set ylabel 'transactions per second'
+		set yrange [0:*]
+		set grid lc rgb '#dddddd'
+		set key outside right center Left reverse
+		plot $(IFS=,; echo "${lines[*]}")
+	END
+	gnuplot "$work/plot" || die "gnuplot failed"
+	inline "stores_$1" "$work/stores_$1.svg"
+}

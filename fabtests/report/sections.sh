@@ -232,3 +232,15 @@ rpc()
 		fail rpc "$core" '' '' "$(why)"
 	[ ! -s "$work/rpc/rpc.csv" ] || mv "$work/rpc/rpc.csv" "$out/rpc-$core.csv"
 }
+
+# stores -- on chains, next to the designs that their paper compares with, by a script of its own
+stores()
+{
+	if [ -n "$target" ] || [ ! -x "$programs/fi_pmem_rpc_kv" ]; then
+		missing stores "$core" '' '' "both ends have to be here, and the programs in a build folder"
+		return
+	fi
+	progress "stores on chains: $core"
+	FI_PMEMVERBS_CORE=$core "$top/fabtests/report/stores" ${quick:+--quick --rounds 1} --port "$port" --address "$host" \
+		"$programs" "$out/stores-$core.csv" >"$work/said" 2>&1 || fail stores "$core" '' '' "$(why)"
+}
