@@ -63,7 +63,7 @@ try_ended()
 
 	begin || return
 	: >"$work/client.log"
-	timeout "$seconds" "${program[@]}" -P "$port" -v -t 86400 -n 10000000 127.0.0.1 >"$work/client.log" 2>&1 &
+	timeout "$seconds" "${program[@]}" -P "$port" -v -t 600 -n 10000000 127.0.0.1 >"$work/client.log" 2>&1 &
 	client=$!
 	await "$work/client.log" "$client"
 	crash
