@@ -10,7 +10,7 @@
 
 # To build and to use; to test, also what ./runtests runs.  libjson-c-dev is for fi_pmem_info --json, libxxhash-dev
 # for the checksums of fi_pmem_cp; liburing-dev, which may be missing, for blocks of files that are written together.
-build_packages=(gcc make autoconf automake libtool pkg-config
+build_packages=(gcc make autoconf automake libtool pkgconf
 	libfabric-dev libibverbs-dev librdmacm-dev libpmem2-dev libsodium-dev libnuma-dev libmount-dev
 	libjson-c-dev libxxhash-dev liburing-dev)
 # librpma-dev is for a reference of the benchmarks; iproute2 is for tests without a network.

@@ -141,8 +141,12 @@ static int call(struct rpc_executor *executor, struct pmemrpc_request *request)
 	struct pmemrpc_server *server = executor->server;
 	int status;
 
-	if (rpc_store_slot(&server->store, request->client)->reads_only && !executor->reads)
+	if (rpc_store_slot(&server->store, request->client)->reads_only && !executor->reads) {
+		/* It changes nothing, the second time either: the slot's right becomes another one
+		 * only together with the watermark (rpc_store_greet). */
+		executor->reads = true;
 		return deny(server, request);
+	}
 	status = server->handler(request, server->context);
 	if (executor->transaction.full)
 		status = executor->transaction.full;

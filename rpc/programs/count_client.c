@@ -17,11 +17,17 @@
 
 #define WAIT_MS 30000
 
-static volatile sig_atomic_t ended;
+static volatile sig_atomic_t ended, away;
 
+/* on_end -- while the server is away, at once: it could be killed at any time, too */
 static void on_end(int signo)
 {
+	static const char text[] = "fi_pmem_rpc: ended while there was no connection: what becomes "
+				   "of calls without replies is not known\n";
+
 	ended = signo;
+	if (away && write(STDERR_FILENO, text, sizeof(text) - 1))
+		_exit(EXIT_FAILURE);
 }
 
 /* end_on_signal -- after what libfabric loads has installed handlers */
@@ -129,7 +135,14 @@ static int check(const struct adding *adding, const struct settings *settings)
 /* again -- the connection is lost: the library knows what to send again */
 static int again(struct pmemrpc_client *client, const struct settings *settings)
 {
-	return pmemrpc_reconnect(client, settings->timeout_ms);
+	int ret;
+
+	away = 1;
+	if (ended)
+		on_end(ended);
+	ret = pmemrpc_reconnect(client, settings->timeout_ms);
+	away = 0;
+	return ret;
 }
 
 static int post(struct pmemrpc_client *client, struct adding *adding,

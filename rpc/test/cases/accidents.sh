@@ -73,7 +73,9 @@ under_load()
 		await "$work/client.log" "$client"
 		${accidents[i % ${#accidents[@]}]} || status=1
 	done
-	# timeout passes it on.
+	# Without a connection they would end at once, and not count.  timeout passes it on.
+	await "$work/client.log" "$client"
+	await "$work/other.log" "$other"
 	kill -TERM "$client" "$other"
 	wait "$client" || status=1
 	wait "$other" || status=1

@@ -56,6 +56,25 @@ try_rings()
 		"${rpc[@]}" -n 3 -i "$work/id" 127.0.0.1 && finish
 }
 
+# A client whose server is away goes on trying, until it is to end.
+try_ended()
+{
+	local client
+
+	begin || return
+	: >"$work/client.log"
+	timeout "$seconds" "${program[@]}" -P "$port" -v -t 600 -n 10000000 127.0.0.1 >"$work/client.log" 2>&1 &
+	client=$!
+	await "$work/client.log" "$client"
+	crash
+	server=''
+	kill -TERM "$client"
+	wait "$client"
+	set -- $?
+	tail -n 2 "$work/client.log"
+	[ "$1" = 1 ] && grep -q 'ended while there was no connection' "$work/client.log"
+}
+
 # The later one of two processes with one identity has it; the other one is told so.
 try_same_id()
 {

@@ -145,6 +145,32 @@ Test(rpc_reads, a_call_that_reads_is_not_flushed)
 	end(&after);
 }
 
+/* Whoever may not call it can't make the server flush by that.  Another right does not change what
+ * he was told. */
+Test(rpc_reads, a_call_that_is_denied_is_not_flushed)
+{
+	static struct fixture fixture, again, after;
+
+	serve(&fixture, NULL);
+	cr_assert_eq(rpc_store_greet(&fixture.server.store, 0, 1, 1, 0, true), 0);
+	cr_assert_eq(call(&fixture, WRITE, 0), 0);
+	cr_assert_eq(call(&fixture, READ, 1), 0);
+	cr_assert_eq(reply_to(&fixture, 1)->status, -FI_EACCES);
+	cr_assert_eq(fixture.server.counters.denied, 1);
+	cr_assert_eq(fixture.handled, 1);
+	fail_power(&fixture, &again);
+	cr_assert_eq(executed(&again), 0, "it has left nothing behind");
+	cr_assert_eq(call(&again, WRITE, 0), 0);
+	cr_assert_eq(reply_to(&again, 1)->status, -FI_EACCES);
+	cr_assert_eq(rpc_store_greet(&again.server.store, 0, 2, 2, 0, false), 0);
+	fail_power(&again, &after);
+	cr_assert_eq(executed(&after), 1, "with the other right it would be executed");
+	cr_assert_eq(reply_to(&after, 1)->status, -FI_EACCES);
+	cr_assert_eq(call(&after, WRITE, 0), 1);
+	cr_assert_eq(changes_of(&after), 1);
+	end(&after);
+}
+
 /* The client may still ask for it, and its entry is behind the watermark then. */
 Test(rpc_reads, a_reply_becomes_durable_with_the_call_behind_it)
 {
