@@ -72,6 +72,7 @@ void pmv_idle_plan_init(struct pmv_idle_plan *plan)
 	*plan = (struct pmv_idle_plan){
 		.sleep_ns = PMV_IDLE_LEAST_SLEEP_NS,
 		.event_ns = PMV_IDLE_LEAST_EVENT_NS,
+		.unfinished_ns = PMV_IDLE_LEAST_SLEEP_NS,
 		.patience = PMV_IDLE_MOST_PATIENCE,
 	};
 }
@@ -96,6 +97,7 @@ void pmv_idle_plan_tell(struct pmv_idle_plan *plan, enum pmv_idle_event event, i
 		plan->busy = plan->asked = true;
 		plan->sleep_ns = PMV_IDLE_LEAST_SLEEP_NS;
 		plan->event_ns = PMV_IDLE_LEAST_EVENT_NS;
+		plan->unfinished_ns = PMV_IDLE_LEAST_SLEEP_NS;
 		plan->calls = 0;
 		break;
 	case PMV_IDLE_NOTHING:
@@ -180,6 +182,20 @@ static enum pmv_idle_action sleep_on_socket(struct pmv_idle_plan *plan,
 	return now < plan->ignore_hints_until_ns ? PMV_IDLE_SLEEP_KICK : PMV_IDLE_SLEEP_SOCKET;
 }
 
+/*
+ * sleep_of_events -- whoever moves data for another thread makes room that no descriptor tells of.
+ * A peer that never makes any costs less and less.
+ */
+static int64_t sleep_of_events(struct pmv_idle_plan *plan, const struct pmv_idle_facts *facts)
+{
+	int64_t ns = plan->unfinished_ns;
+
+	if (!facts->unfinished || ns >= plan->event_ns)
+		return plan->event_ns;
+	plan->unfinished_ns = 2 * ns;
+	return ns;
+}
+
 /* choose_sleep -- *ns: how long, if it is one */
 static enum pmv_idle_action choose_sleep(struct pmv_idle_plan *plan,
 					 const struct pmv_idle_facts *facts, int64_t now,
@@ -192,7 +208,7 @@ static enum pmv_idle_action choose_sleep(struct pmv_idle_plan *plan,
 		return sleep_on_socket(plan, facts, now, ns);
 	if (facts->descriptors == PMV_DESCRIPTORS_QUIET) {
 		plan->patience = PMV_IDLE_MOST_PATIENCE;
-		*ns = plan->event_ns;
+		*ns = sleep_of_events(plan, facts);
 	} else {
 		if (++plan->calls < plan->patience)
 			return PMV_IDLE_LOOK;

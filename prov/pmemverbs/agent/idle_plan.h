@@ -27,7 +27,7 @@
  * never sent a request and is assumed to send hints after PMV_IDLE_MOST_ASKS questions.  Then
  * there is no mailbox without hints, and one sleep of 320 ms on one socket serves all 256: the
  * thread wakes three times a second, however many connections there are.  Over a core that moves
- * data in calls it sleeps on the descriptors of the queues for 160 ms.  Both stay below the ten
+ * data in calls it sleeps on the descriptors of the queues for 200 ms.  Both stay below the ten
  * times a second that an idle target may wake.  A flood of forged hints ends such sleeps: hints are
  * ignored for a while then, and the thread looks at intervals.
  */
@@ -62,7 +62,7 @@ enum {
 	/* Sleeps on descriptors.  They end: a thread of the core may move data without any event.
 	 */
 	PMV_IDLE_LEAST_EVENT_NS = 10000000,
-	PMV_IDLE_LONGEST_EVENT_NS = 160000000,
+	PMV_IDLE_LONGEST_EVENT_NS = 200000000,
 	/* Where a descriptor is always ready, and may hide events of others. */
 	PMV_IDLE_STUCK_EVENT_NS = 2000000,
 	/* Calls of the core without effect before that: first so many, then half as many each time.
@@ -202,6 +202,7 @@ struct pmv_idle_plan {
 	bool calls_look;       /* the application's calls are to look for requests */
 	int64_t sleep_ns;      /* the next interval */
 	int64_t event_ns;      /* the next sleep on descriptors */
+	int64_t unfinished_ns; /* the same, while something is unfinished */
 	unsigned int patience; /* calls without effect before a sleep */
 	unsigned int calls;    /* since the last one */
 	int64_t listen_ns;     /* when to read hints, while the thread is awake */
