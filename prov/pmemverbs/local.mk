@@ -205,6 +205,8 @@ provider_sources = \
 	prov/pmemverbs/rdm/rdm_fence.h \
 	prov/pmemverbs/rdm/rdm_forgotten.c \
 	prov/pmemverbs/rdm/rdm_forgotten.h \
+	prov/pmemverbs/rdm/rdm_kept.c \
+	prov/pmemverbs/rdm/rdm_kept.h \
 	prov/pmemverbs/rdm/rdm_op.h \
 	prov/pmemverbs/rdm/rdm_posting.c \
 	prov/pmemverbs/rdm/rdm_posting.h \
@@ -214,6 +216,8 @@ provider_sources = \
 	prov/pmemverbs/rdm/rdm_track.h \
 	prov/pmemverbs/rdm/rdm_tracked.c \
 	prov/pmemverbs/rdm/rdm_tracked.h \
+	prov/pmemverbs/rdm/rdm_wake.c \
+	prov/pmemverbs/rdm/rdm_wake.h \
 	prov/pmemverbs/objects/admit.c \
 	prov/pmemverbs/objects/admit.h \
 	prov/pmemverbs/objects/atomic.c \

@@ -6,7 +6,7 @@
  * a lost connection must not count as committed on the next one (lost_writes.h).  The
  * layer above hands these functions down when it opens a domain; a domain that the
  * application opens itself has none.  The thread that posts calls them, while it posts;
- * attempt is called by whoever sees what it tells.
+ * attempt and lost are called by whoever sees what they tell.
  */
 #ifndef PMV_HOOKS_H
 #define PMV_HOOKS_H
@@ -41,6 +41,8 @@ struct pmv_hooks_peer {
 struct pmv_hooks {
 	/* an attempt to connect to the peer */
 	void (*attempt)(const struct pmv_hooks_peer *peer, enum pmv_attempt attempt);
+	/* a connection of the domain is lost: who waits for what nobody tells of is to look */
+	void (*lost)(const struct fid_domain *domain);
 	/* is this the write that the application is posting? */
 	bool (*is_applications)(const struct fi_rma_iov *to);
 	/* if it is: the tracker of writes to the same peer */

@@ -110,6 +110,7 @@ static void lose_connection(struct pmv_ep *ep)
 	if (atomic_load(&ep->silence.given_up))
 		pmv_lost_writes_given_up(tracker);
 	pmv_lost_writes_disconnected(tracker);
+	ep->domain->hooks->lost(&ep->domain->domain_fid);
 }
 
 /* stop -- its core's endpoint is closed, and all that was under way is told */

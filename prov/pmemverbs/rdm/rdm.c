@@ -257,7 +257,7 @@ static int rdm_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct f
 
 	if (ret)
 		return ret;
-	ret = pmv_rdm_cq_wrap(*cq, attr);
+	ret = pmv_rdm_cq_wrap(*cq, attr, to_rdm_domain(fid)->under);
 	if (ret)
 		fi_close(&(*cq)->fid);
 	return ret;

@@ -13,6 +13,8 @@
 #include "memory/guard.h"
 #include "progress/queue.h"
 #include "rdm/rdm_forgotten.h"
+#include "rdm/rdm_kept.h"
+#include "rdm/rdm_wake.h"
 #include "base/table.h"
 
 /* While something waits for room in the core, nothing sleeps for longer than this. */
@@ -23,18 +25,6 @@
 
 /* At most so many entries are read at a time for somebody who waits. */
 #define MOST_PULLED 256
-
-/* What was read for somebody who waits, until the application reads it. */
-struct kept {
-	STAILQ_ENTRY(kept) next;
-	bool is_error;
-	fi_addr_t src_addr;
-	union {
-		struct fi_cq_tagged_entry ok;
-		struct fi_cq_err_entry err;
-		char room[sizeof(struct fi_cq_err_entry) + 64]; /* a later libfabric has more */
-	};
-};
 
 struct rdm_cq {
 	PMV_TABLE(fi_ops) fid_ops;
@@ -48,7 +38,8 @@ struct rdm_cq {
 	atomic_bool tracks; /* else nothing below is used */
 	struct pmv_op_pool pool;
 	pthread_mutex_t reading; /* RxM's entries go in order to the application or to those kept */
-	STAILQ_HEAD(, kept) kept;        /* `reading` */
+	struct pmv_rdm_kept_list kept; /* `reading` */
+	struct pmv_rdm_wake wake;
 	pthread_mutex_t lock;            /* also while one is committed: its endpoint stays open */
 	struct pmv_rdm_op_list unposted; /* the core had no room to commit them */
 	struct pmv_rdm_op_list failed;   /* their commit was refused, or they are forgotten */
@@ -243,26 +234,6 @@ static ssize_t read_all(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *
 	return ret == -FI_EAGAIN && end_forgotten(cq) ? -FI_EAVAIL : ret;
 }
 
-/* read_kept -- there are some */
-static ssize_t read_kept(struct rdm_cq *cq, void *buf, size_t count, fi_addr_t *src_addr)
-{
-	struct kept *kept = STAILQ_FIRST(&cq->kept);
-	char *entries = buf;
-	size_t n;
-
-	if (kept->is_error)
-		return -FI_EAVAIL;
-	for (n = 0; n < count && kept && !kept->is_error; n++) {
-		memcpy(entries + n * cq->entry_size, &kept->ok, cq->entry_size);
-		if (src_addr)
-			src_addr[n] = kept->src_addr;
-		STAILQ_REMOVE_HEAD(&cq->kept, next);
-		free(kept);
-		kept = STAILQ_FIRST(&cq->kept);
-	}
-	return (ssize_t) n;
-}
-
 static ssize_t read_sifted(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr)
 {
 	struct rdm_cq *cq = to_rdm_cq(fid);
@@ -291,7 +262,7 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
 	if (STAILQ_EMPTY(&cq->kept))
 		ret = read_sifted(fid, buf, count, src_addr);
 	else
-		ret = read_kept(cq, buf, count, src_addr);
+		ret = pmv_rdm_kept_read(&cq->kept, buf, count, cq->entry_size, src_addr);
 	pthread_mutex_unlock(&cq->reading);
 	return ret;
 }
@@ -299,6 +270,12 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
 static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 {
 	return cq_readfrom(fid, buf, count, NULL);
+}
+
+/* is_signalled -- as RxM says it: the first one until 1.17 */
+static bool is_signalled(ssize_t ret)
+{
+	return ret == -FI_ECANCELED || ret == -FI_EAGAIN;
 }
 
 static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr,
@@ -324,9 +301,11 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 		ret = sread_rxm(fid, buf, count, src_addr, cond, (int) (again ? nap : left));
 		if (ret > 0)
 			ret = sift(cq, buf, src_addr, ret);
-		/* If it returned earlier, fi_cq_signal has ended it. */
-		if (ret && !(again && ret == -FI_EAGAIN &&
-			     pmv_clock_ns() - start >= nap * INT64_C(1000000)))
+		/* If it returned earlier, a signal has ended it. */
+		if (ret &&
+		    !(again && ret == -FI_EAGAIN &&
+		      pmv_clock_ns() - start >= nap * INT64_C(1000000)) &&
+		    !(is_signalled(ret) && pmv_rdm_wake_was_own(&cq->wake)))
 			return ret;
 	}
 }
@@ -340,6 +319,7 @@ static int cq_signal(struct fid_cq *fid)
 {
 	struct rdm_cq *cq = to_rdm_cq(fid);
 
+	atomic_store(&cq->wake.others, true);
 	return cq->waits ? cq->rxm_ops->signal(fid) : -FI_ENOSYS;
 }
 
@@ -389,16 +369,9 @@ static ssize_t readerr_rxm(struct rdm_cq *cq, struct fid_cq *fid, struct fi_cq_e
 static ssize_t read_any_error(struct rdm_cq *cq, struct fid_cq *fid, struct fi_cq_err_entry *entry,
 			      uint64_t flags)
 {
-	struct kept *kept = STAILQ_FIRST(&cq->kept);
-
-	if (!kept)
-		return read_failed(cq, entry) ? 1 : readerr_rxm(cq, fid, entry, flags);
-	if (!kept->is_error)
-		return -FI_EAGAIN;
-	STAILQ_REMOVE_HEAD(&cq->kept, next);
-	memcpy(entry, &kept->err, offsetof(struct fi_cq_err_entry, err_data_size));
-	free(kept);
-	return 1;
+	if (!STAILQ_EMPTY(&cq->kept))
+		return pmv_rdm_kept_read_error(&cq->kept, entry);
+	return read_failed(cq, entry) ? 1 : readerr_rxm(cq, fid, entry, flags);
 }
 
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
@@ -413,7 +386,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uin
 }
 
 /* pull -- one entry into this; false: there was none */
-static bool pull(struct rdm_cq *cq, struct fid_cq *fid, struct kept *kept, bool *keep)
+static bool pull(struct rdm_cq *cq, struct fid_cq *fid, struct pmv_rdm_kept *kept, bool *keep)
 {
 	ssize_t ret = read_all(fid, &kept->ok, 1, &kept->src_addr);
 
@@ -437,7 +410,7 @@ void pmv_rdm_cq_pull(struct fid_cq *fid)
 	push(cq);
 	pthread_mutex_lock(&cq->reading);
 	for (int i = 0; i < MOST_PULLED && more; i++) {
-		struct kept *kept = calloc(1, sizeof(*kept));
+		struct pmv_rdm_kept *kept = calloc(1, sizeof(*kept));
 		bool keep = false;
 
 		if (kept)
@@ -481,18 +454,25 @@ void pmv_rdm_cq_leave(struct fid_cq *fid, struct pmv_op_list *ops)
 	pmv_rdm_cq_unlock(fid);
 }
 
+/* wake_for_losses -- whoever sleeps there, if it tracks what may be forgotten */
+static void wake_for_losses(struct rdm_cq *cq, struct fid_cq *fid)
+{
+	if (cq->waits && atomic_load(&cq->tracks))
+		pmv_rdm_wake_add(&cq->wake, fid, cq->rxm_ops->signal);
+}
+
 static int cq_close(struct fid *fid)
 {
 	struct rdm_cq *cq = pmv_container_of(fid->ops, struct rdm_cq, fid_ops);
-	int ret = cq->rxm_fid_ops->close(fid);
-	struct kept *kept;
+	int ret;
 
-	if (ret)
+	pmv_rdm_wake_remove(&cq->wake);
+	ret = cq->rxm_fid_ops->close(fid);
+	if (ret) {
+		wake_for_losses(cq, pmv_container_of(fid, struct fid_cq, fid));
 		return ret;
-	while ((kept = STAILQ_FIRST(&cq->kept))) {
-		STAILQ_REMOVE_HEAD(&cq->kept, next);
-		free(kept);
 	}
+	pmv_rdm_kept_drop(&cq->kept);
 	pthread_mutex_destroy(&cq->lock);
 	pthread_mutex_destroy(&cq->reading);
 	if (cq->tracks)
@@ -537,6 +517,8 @@ int pmv_rdm_cq_track(const struct fid *fid)
 	pthread_mutex_lock(&cq->reading);
 	ret = track(cq);
 	pthread_mutex_unlock(&cq->reading);
+	if (!ret)
+		wake_for_losses(cq, pmv_container_of((char *) fid, struct fid_cq, fid));
 	return ret;
 }
 
@@ -564,7 +546,8 @@ int pmv_rdm_cq_trywait(struct fid *fid)
 		       : -FI_EAGAIN;
 }
 
-int pmv_rdm_cq_wrap(struct fid_cq *fid, const struct fi_cq_attr *attr)
+int pmv_rdm_cq_wrap(struct fid_cq *fid, const struct fi_cq_attr *attr,
+		    const struct fid_domain *under)
 {
 	struct rdm_cq *cq = calloc(1, sizeof(*cq));
 	int ret = cq ? 0 : -FI_ENOMEM;
@@ -575,6 +558,7 @@ int pmv_rdm_cq_wrap(struct fid_cq *fid, const struct fi_cq_attr *attr)
 		free(cq);
 		return ret;
 	}
+	cq->wake.under = under;
 	cq->waits = attr->wait_obj != FI_WAIT_NONE;
 	cq->has_set = attr->wait_obj == FI_WAIT_SET;
 	/* RxM takes an unspecified format for the shortest. */
@@ -596,5 +580,6 @@ int pmv_rdm_cq_wrap(struct fid_cq *fid, const struct fi_cq_attr *attr)
 	cq->ops.fn.sread = cq_sread;
 	cq->ops.fn.sreadfrom = cq_sreadfrom;
 	cq->ops.fn.signal = cq_signal;
+	wake_for_losses(cq, fid);
 	return 0;
 }

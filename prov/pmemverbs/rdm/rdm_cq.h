@@ -28,8 +28,12 @@
 
 #include "rdm/rdm_op.h"
 
-/* pmv_rdm_cq_wrap -- let a CQ that RxM has just opened, with these attributes, be read here */
-int pmv_rdm_cq_wrap(struct fid_cq *cq, const struct fi_cq_attr *attr);
+/*
+ * pmv_rdm_cq_wrap -- let a CQ that RxM has just opened, with these attributes, be read here;
+ * under: this provider's domain below RxM's
+ */
+int pmv_rdm_cq_wrap(struct fid_cq *cq, const struct fi_cq_attr *attr,
+		    const struct fid_domain *under);
 
 /* pmv_rdm_cq_is -- is it a CQ of FI_EP_RDM? */
 bool pmv_rdm_cq_is(const struct fid *fid);

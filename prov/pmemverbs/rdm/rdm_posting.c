@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "rdm/rdm_ep.h"
 #include "rdm/rdm_reach.h"
+#include "rdm/rdm_wake.h"
 
 _Thread_local struct pmv_rdm_posting pmv_rdm_posting;
 
@@ -146,6 +147,7 @@ ssize_t pmv_rdm_posting_find(struct fid_ep *fid, fi_addr_t dest, uint64_t addr, 
 
 const struct pmv_hooks pmv_rdm_posting_hooks = {
 	.attempt = pmv_rdm_reach_attempt,
+	.lost = pmv_rdm_wake_all,
 	.is_applications = is_applications,
 	.tracker = tracker_of_write,
 	.may_commit = may_commit,

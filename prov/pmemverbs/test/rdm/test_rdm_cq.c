@@ -8,6 +8,7 @@
 
 #include "base/container.h"
 #include "rdm/rdm_cq.h"
+#include "rdm/rdm_wake.h"
 
 #define CONTEXT(n) ((void *) (uintptr_t) (0x1000 + 16 * (n)))
 
@@ -36,7 +37,24 @@ static ssize_t rxm_read(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *
 	return 1;
 }
 
-/* rxm_sread -- it sleeps; another thread's call loses a connection meanwhile, which wakes nobody */
+/* What happens while somebody sleeps there; in any case another thread loses a connection. */
+static enum {
+	NOTHING_ELSE, /* which wakes nobody */
+	TOLD,
+	SIGNALLED, /* by the application */
+	TOLD_AND_SIGNALLED,
+} meanwhile;
+
+static struct fid_domain under, others;
+static int signals;
+
+static int rxm_signal(struct fid_cq *fid)
+{
+	(void) fid;
+	signals++;
+	return 0;
+}
+
 static ssize_t rxm_sread(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr,
 			 const void *cond, int timeout)
 {
@@ -44,6 +62,12 @@ static ssize_t rxm_sread(struct fid_cq *fid, void *buf, size_t count, fi_addr_t 
 	if (timeout < 0)
 		return -FI_EOTHER;
 	pmv_lost_writes_disconnected(peer);
+	if (meanwhile & TOLD)
+		pmv_rdm_wake_all(&under);
+	if (meanwhile & SIGNALLED)
+		fi_cq_signal(fid);
+	if (signals)
+		return -FI_ECANCELED;
 	usleep((useconds_t) timeout * 1000);
 	return -FI_EAGAIN;
 }
@@ -66,13 +90,14 @@ static void open_queue(void)
 	static struct fi_ops_cq ops = {.size = sizeof(ops),
 				       .readfrom = rxm_read,
 				       .readerr = rxm_readerr,
-				       .sreadfrom = rxm_sread};
+				       .sreadfrom = rxm_sread,
+				       .signal = rxm_signal};
 	const struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_FD};
 
 	pmv_lost_writes_list_init(&trackers);
 	peer = pmv_lost_writes_list_get(&trackers, "peer", 4);
 	cq = (struct fid_cq){.fid = {.fclass = FI_CLASS_CQ, .ops = &fid_ops}, .ops = &ops};
-	cr_assert_eq(pmv_rdm_cq_wrap(&cq, &attr), 0);
+	cr_assert_eq(pmv_rdm_cq_wrap(&cq, &attr, &under), 0);
 	cr_assert_eq(pmv_rdm_cq_track(&cq.fid), 0);
 	cr_assert_eq(pmv_op_owner_open(&owner, pmv_rdm_cq_pool(&cq.fid)), 0);
 }
@@ -360,4 +385,27 @@ Test(rdm_cq, lets_nobody_sleep_without_end)
 	cr_assert_eq(fi_cq_sread(&cq, &entry, 1, NULL, -1), -FI_EAVAIL);
 	expect_error(1, FI_ECANCELED);
 	expect_nothing();
+}
+
+Test(rdm_cq, wakes_who_sleeps_when_a_connection_of_its_domain_is_lost)
+{
+	struct fi_cq_data_entry entry;
+
+	pmv_rdm_wake_all(&others);
+	cr_expect_eq(signals, 0);
+	sent(1);
+	meanwhile = TOLD;
+	cr_expect_eq(fi_cq_sread(&cq, &entry, 1, NULL, -1), -FI_EAVAIL);
+	cr_expect_eq(signals, 1);
+	expect_error(1, FI_ECANCELED);
+}
+
+Test(rdm_cq, takes_no_signal_of_the_application_for_its_own)
+{
+	struct fi_cq_data_entry entry;
+
+	meanwhile = SIGNALLED;
+	cr_expect_eq(fi_cq_sread(&cq, &entry, 1, NULL, -1), -FI_ECANCELED);
+	meanwhile = TOLD_AND_SIGNALLED;
+	cr_expect_eq(fi_cq_sread(&cq, &entry, 1, NULL, -1), -FI_ECANCELED);
 }
