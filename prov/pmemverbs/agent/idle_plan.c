@@ -72,7 +72,7 @@ void pmv_idle_plan_init(struct pmv_idle_plan *plan)
 	*plan = (struct pmv_idle_plan){
 		.sleep_ns = PMV_IDLE_LEAST_SLEEP_NS,
 		.event_ns = PMV_IDLE_LEAST_EVENT_NS,
-		.unfinished_ns = PMV_IDLE_LEAST_SLEEP_NS,
+		.unfinished_ns = PMV_IDLE_LEAST_UNFINISHED_NS,
 		.patience = PMV_IDLE_MOST_PATIENCE,
 	};
 }
@@ -97,7 +97,7 @@ void pmv_idle_plan_tell(struct pmv_idle_plan *plan, enum pmv_idle_event event, i
 		plan->busy = plan->asked = true;
 		plan->sleep_ns = PMV_IDLE_LEAST_SLEEP_NS;
 		plan->event_ns = PMV_IDLE_LEAST_EVENT_NS;
-		plan->unfinished_ns = PMV_IDLE_LEAST_SLEEP_NS;
+		plan->unfinished_ns = PMV_IDLE_LEAST_UNFINISHED_NS;
 		plan->calls = 0;
 		break;
 	case PMV_IDLE_NOTHING:

@@ -248,11 +248,11 @@ Test(idle_plan, sleeps_on_descriptors_begin_short_while_something_is_unfinished)
 	struct pmv_idle_plan plan;
 
 	pmv_idle_plan_init(&plan);
-	for (int64_t ns = PMV_IDLE_LEAST_SLEEP_NS; ns < 200 * MS; ns *= 2)
+	for (int64_t ns = PMV_IDLE_LEAST_UNFINISHED_NS; ns < 200 * MS; ns *= 2)
 		cr_expect_eq(sleep_once(&plan, &facts, PMV_IDLE_SLEPT), ns);
 	cr_expect_eq(sleep_once(&plan, &facts, PMV_IDLE_SLEPT), 200 * MS);
 	pmv_idle_plan_tell(&plan, PMV_IDLE_BUSY, 0);
-	cr_expect_eq(sleep_once(&plan, &facts, PMV_IDLE_SLEPT), PMV_IDLE_LEAST_SLEEP_NS);
+	cr_expect_eq(sleep_once(&plan, &facts, PMV_IDLE_SLEPT), PMV_IDLE_LEAST_UNFINISHED_NS);
 }
 
 Test(idle_plan, patience_with_a_descriptor_that_stays_ready_falls)
