@@ -103,6 +103,18 @@ Test(rdma_flush_tail, lets_nothing_pass)
 	refused_behind(pair, rig_read(pair->home, KEY_MHP, CONTEXT(2)));
 }
 
+/* Who was refused may not come back, and the application may read nothing until this is accepted. */
+Test(rdma_flush_tail, is_not_held_up_for_ever_by_what_it_waits_for)
+{
+	struct pair *pair = with_tail();
+
+	refused(pair_put(pair, DMP, 1000, 64, CONTEXT(2), 0), FI_EAGAIN);
+	refused(put_tail(pair, TAIL, 8, 3), FI_EAGAIN);
+	pair_deliver(pair);
+	accepted(put_tail(pair, TAIL, 8, 3));
+	pair_close(pair);
+}
+
 /* As behind a payload: where the application needs no order, but never to its place. */
 Test(rdma_flush_tail, lets_writes_to_other_places_pass_on_demand)
 {
