@@ -86,25 +86,33 @@ static bool may_pass(struct pmv_initiator *ini, const struct pmv_submission *sub
 	return may;
 }
 
-static bool may_enter(struct pmv_initiator *ini, bool follows)
+static bool may_follow(struct pmv_initiator *ini)
 {
 	bool may;
 
-	if (pmv_submit_is_open(ini))
+	pthread_mutex_lock(&ini->lock);
+	may = STAILQ_EMPTY(&ini->stalled) && !ini->deferred && !ini->others_wait &&
+	      ini->mailbox->sender.acked >= ini->dropped_message;
+	pthread_mutex_unlock(&ini->lock);
+	return may;
+}
+
+static bool may_enter(struct pmv_initiator *ini, bool follows)
+{
+	if (pmv_submit_is_open(ini) || (follows && may_follow(ini)))
 		return true;
 	/* The application may read nothing until it has posted this. */
-	if (!follows && (ini->engine->engine->core->manual_progress || atomic_load(&ini->tails))) {
+	if (ini->engine->engine->core->manual_progress || atomic_load(&ini->tails)) {
 		pmv_queue_progress(ini->owner.tx_queue, false);
 		if (pmv_submit_is_open(ini))
 			return true;
 	}
+	if (follows)
+		return false;
 	pthread_mutex_lock(&ini->lock);
-	may = follows && STAILQ_EMPTY(&ini->stalled) && !ini->deferred && !ini->others_wait &&
-	      ini->mailbox->sender.acked >= ini->dropped_message;
-	if (!follows)
-		wait_for_payload(ini);
+	wait_for_payload(ini);
 	pthread_mutex_unlock(&ini->lock);
-	return may;
+	return false;
 }
 
 static bool passes_payload(const struct pmv_run *run, struct pmv_initiator *ini)

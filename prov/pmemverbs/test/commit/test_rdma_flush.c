@@ -386,6 +386,10 @@ Test(rdma_flush, is_never_of_2_gib)
 	cr_expect(pmv_rdma_flush_may_be(ini, &submission));
 	to.addr++;
 	cr_expect_not(pmv_rdma_flush_may_be(ini, &submission));
+	/* Neither is the one in front of a tail. */
+	cr_expect(pmv_rdma_flush_covers_all(ini, &submission));
+	pmv_dirty_add(&ini->dirty, (uint32_t) pmv_key_core(to.key), to.addr + to.len - 1, 1);
+	cr_expect_not(pmv_rdma_flush_covers_all(ini, &submission));
 	pair_close(pair);
 }
 

@@ -103,6 +103,19 @@ Test(rdma_flush_tail, lets_nothing_pass)
 	refused_behind(pair, rig_read(pair->home, KEY_MHP, CONTEXT(2)));
 }
 
+/* Who was refused may not come back, and the application may read nothing until this is accepted.
+ */
+Test(rdma_flush_tail, is_not_held_up_for_ever_by_what_it_waits_for)
+{
+	struct pair *pair = with_tail();
+
+	refused(pair_put(pair, DMP, 1000, 64, CONTEXT(2), 0), FI_EAGAIN);
+	refused(put_tail(pair, TAIL, 8, 3), FI_EAGAIN);
+	pair_deliver(pair);
+	accepted(put_tail(pair, TAIL, 8, 3));
+	pair_close(pair);
+}
+
 /* As behind a payload: where the application needs no order, but never to its place. */
 Test(rdma_flush_tail, lets_writes_to_other_places_pass_on_demand)
 {
@@ -123,6 +136,23 @@ Test(rdma_flush_tail, lets_writes_to_other_places_pass_on_demand)
 	atomic_store(&pair->from->initiator.passes, true);
 	refused(pair_put(pair, DMP, TAIL, 8, CONTEXT(5), 0), FI_EAGAIN);
 	refused(flush_rig_commit(pair, 1000, 8, 5), FI_EAGAIN);
+	pair_close(pair);
+}
+
+Test(rdma_flush_tail, lets_no_write_pass_to_the_place_of_one_of_two_regions)
+{
+	struct pair *pair = opened();
+	struct pmv_attr attr;
+	uint64_t *key = &pair->mr[READ_DMP]->key;
+
+	cr_assert(pmv_key_unpack(*key, &attr));
+	attr.ddio = attr.flushable = attr.atomic_write = true;
+	*key = pmv_key_pack((uint32_t) pmv_key_core(*key), &attr);
+	atomic_store(&pair->from->initiator.passes, true);
+	accepted(put_tail(pair, TAIL, 8, 1));
+	accepted(pair_put(pair, READ_DMP, TAIL, 8, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	cr_assert_eq(flush_rig.atomic_writes, 2);
+	refused(pair_put(pair, DMP, TAIL, 8, CONTEXT(3), 0), FI_EAGAIN);
 	pair_close(pair);
 }
 
@@ -150,6 +180,26 @@ Test(rdma_flush_tail, is_8_aligned_bytes)
 		expect_sent(pair, "W M");
 		pair_close(pair);
 	}
+}
+
+/* The core takes no other. */
+Test(rdma_flush_tail, is_of_one_buffer)
+{
+	struct pair *pair = opened();
+	const struct iovec iov[2] = {{pair->source, 8}, {pair->source, 0}};
+	const struct fi_rma_iov to = {pair_addr(pair, DMP, TAIL), 8, pair_key(pair, DMP)};
+	const struct fi_msg_rma msg = {
+		.msg_iov = iov,
+		.iov_count = 2,
+		.rma_iov = &to,
+		.rma_iov_count = 1,
+		.context = CONTEXT(1),
+	};
+
+	accepted(fi_writemsg(pair->home->ep, &msg, FI_COMMIT | FI_FENCE | FI_COMPLETION));
+	cr_expect_eq(flush_rig.atomic_writes, 0);
+	expect_sent(pair, "W R");
+	pair_close(pair);
 }
 
 static void by_agent(struct pair *pair)
@@ -194,6 +244,42 @@ Test(rdma_flush_tail, is_the_agents_behind_writes_to_another_region)
 	accepted(append(pair, 20000, 1));
 	cr_expect_eq(flush_rig.atomic_writes, 0);
 	pair_close(pair);
+}
+
+/* What it was asked for is remembered no more, and no fence of a NIC waits for it. */
+Test(rdma_flush_tail, is_the_agents_behind_what_it_was_asked_for)
+{
+	struct pair *pair = opened();
+
+	accepted(pair_put(pair, PAGE, 0, PAIR_LARGE, CONTEXT(2), FI_COMMIT | FI_COMPLETION));
+	accepted(put_tail(pair, TAIL, 8, 1));
+	cr_expect_eq(flush_rig.atomic_writes, 0);
+	expect_sent(pair, "W M M");
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	accepted(put_tail(pair, TAIL, 8, 1));
+	cr_expect_eq(flush_rig.atomic_writes, 1);
+	pair_close(pair);
+}
+
+Test(rdma_flush_tail, is_none_behind_what_is_lost)
+{
+	struct pair *pair = opened();
+
+	pair->from->initiator.dirty.lost = FI_EIO;
+	put_tail(pair, TAIL, 8, 1);
+	cr_expect_eq(flush_rig.atomic_writes, 0);
+	pair_close(pair);
+}
+
+Test(rdma_flush_tail, is_the_agents_behind_records_that_are_far_apart)
+{
+	struct pair *pair = opened();
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(99), 0));
+	expect_sent(pair, "W");
+	by_agent(pair);
 }
 
 Test(rdma_flush_tail, of_another_regions_waits_for_flushes_under_way)
@@ -246,6 +332,10 @@ Test(rdma_flush_tail, without_room_is_refused_and_forgets_nothing)
 	flush_rig_expect(pair, 20000, 64);
 	flush_rig_expect(pair, TAIL, 8);
 	expect_sent(pair, "R W W0 fW R");
+	/* Only those that were posted keep others waiting. */
+	refused(pair_put(pair, DMP, TAIL, 8, CONTEXT(3), 0), FI_EAGAIN);
+	pair_deliver(pair);
+	accepted(pair_put(pair, DMP, TAIL, 8, CONTEXT(3), 0));
 	pair_close(pair);
 }
 
