@@ -53,6 +53,22 @@ Test(rma_event, does_not_replace_a_notice_that_finds_no_room)
 	told_close(&told);
 }
 
+Test(rma_event, leaves_room_for_no_more_notices_in_a_round_than_there_is)
+{
+	struct told told = told_open((struct pair_options){.away = {.cq_size = 2}});
+
+	for (int i = 1; i <= 3; i++)
+		accepted(pair_put(told.pair, DMP, 0, 8, CONTEXT(i), FI_COMMIT | FI_IMMED));
+	pair_round(told.pair);
+	rig_expect_each(told.pair->home, 1, 2, RIG_WRITTEN);
+	rig_expect_nothing(told.pair->home);
+	expect_told(&told, 2, 2);
+	rig_expect(told.pair->away, NULL, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA);
+	pair_round(told.pair);
+	rig_expect(told.pair->home, CONTEXT(3), RIG_WRITTEN);
+	told_close(&told);
+}
+
 /* FI_COMPLETION is the initiator's, so a queue bound selectively gets no entries. */
 Test(rma_event, makes_no_entry_in_a_selective_queue)
 {

@@ -51,6 +51,26 @@ Test(cover, by_the_agent_is_one_letter_for_what_is_written_during_another)
 	pair_close(pair);
 }
 
+/* Whoever sleeps then waits for more than an acknowledgement. */
+Test(cover, of_a_write_is_to_be_posted_also_while_the_agent_is_asked)
+{
+	struct pair *pair = open_pair(NULL);
+	struct pmv_queue *queue = &pmv_to_cq(pair->home->cq)->queue;
+
+	accepted(pair_put(pair, DMP, 512, 64, CONTEXT(1), FI_COMMIT));
+	cr_expect_eq(pmv_queue_pending(queue), PMV_PENDING_ACKS);
+	put_some(pair, DMP, 2, 3);
+	cr_expect_eq(pmv_queue_pending(queue), PMV_PENDING_POSTS);
+	pmv_queue_progress(queue, false);
+	cr_expect_eq(pmv_queue_pending(queue), PMV_PENDING_POSTS);
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_nothing(pair->home);
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+	pair_close(pair);
+}
+
 Test(cover, asks_whom_each_region_needs)
 {
 	struct pair *pair = open_pair(NULL);
