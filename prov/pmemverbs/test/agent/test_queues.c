@@ -41,15 +41,22 @@ struct scene {
 	int written;
 };
 
-static struct scene begin(void)
+static struct scene begin_with(struct pair_options options)
 {
-	struct scene scene = {
-		.pair = pair_open(&(struct pair_options){.away = {.wait_obj = FI_WAIT_FD}}),
-	};
+	struct scene scene = {0};
 
+	options.away.wait_obj = FI_WAIT_FD;
+	scene.pair = pair_open(&options);
 	scene.rig = scene.pair->away;
 	scene.agent = pair_agent(scene.pair);
 	scene.queue = &pmv_to_cq(scene.rig->cq)->queue;
+	return scene;
+}
+
+static struct scene begin(void)
+{
+	struct scene scene = begin_with((struct pair_options){0});
+
 	/* As if there were a thread. */
 	pmv_setting.agent = PMV_AGENT_THREAD;
 	return scene;
@@ -68,12 +75,29 @@ static bool is_woken(struct scene *scene)
 	return poll(&fd, 1, 0) == 1;
 }
 
+/* is_raised -- and lowers it */
+static bool is_raised(struct scene *scene)
+{
+	uint64_t raised;
+
+	return read(scene->queue->wake_fd, &raised, sizeof(raised)) > 0;
+}
+
 static void attend(struct scene *scene)
 {
 	scene->now += PMV_IDLE_ATTEND_NS;
 	pthread_mutex_lock(&scene->agent->serving);
 	pmv_queues_attend(scene->agent, scene->now);
 	pthread_mutex_unlock(&scene->agent->serving);
+}
+
+static struct scene begin_attended(void)
+{
+	struct scene scene = begin();
+
+	fall_asleep(&scene);
+	attend(&scene);
+	return scene;
 }
 
 static bool hand_over(struct scene *scene)
@@ -119,10 +143,8 @@ static void end(struct scene *scene)
 
 Test(queues, wake_nobody_for_acknowledgements_while_they_are_attended)
 {
-	struct scene scene = begin();
+	struct scene scene = begin_attended();
 
-	fall_asleep(&scene);
-	attend(&scene);
 	cr_assert(is_attended(&scene));
 	for (int i = 0; i < 3; i++) {
 		pair_tell_of(scene.pair, DMP, 0, 8);
@@ -144,10 +166,8 @@ Test(queues, wake_nobody_for_acknowledgements_while_they_are_attended)
 
 Test(queues, wake_who_sleeps_if_there_is_something_for_it)
 {
-	struct scene scene = begin();
+	struct scene scene = begin_attended();
 
-	fall_asleep(&scene);
-	attend(&scene);
 	write_something(&scene);
 	cr_expect_not(is_woken(&scene), "the core's event is ignored");
 	round_of(&scene);
@@ -158,12 +178,10 @@ Test(queues, wake_who_sleeps_if_there_is_something_for_it)
 
 Test(queues, tell_all_who_sleep_of_all_entries)
 {
-	struct scene scene = begin();
+	struct scene scene = begin_attended();
 	struct fi_cq_tagged_entry entry;
 
 	/* One thread sleeps; another one has found nothing, and is about to. */
-	fall_asleep(&scene);
-	attend(&scene);
 	write_something(&scene);
 	write_something(&scene);
 	round_of(&scene);
@@ -195,8 +213,7 @@ Test(queues, wake_who_sleeps_if_it_has_to_ask_for_acknowledgements)
 		fall_asleep(&scene);
 		attend(&scene);
 		cr_expect_not(is_woken(&scene));
-		/* What was under way is followed by a request to the agent, or another thread has
-		 * one. */
+		/* A request to the agent follows what was under way, or another thread has one. */
 		waits_for = PMV_PENDING_ACKS;
 		if (way)
 			pmv_queue_wait(scene.queue, &other, PMV_PENDING_POSTS);
@@ -236,26 +253,15 @@ Test(queues, wake_who_waits_for_acknowledgements_if_it_has_to_post)
 
 Test(queues, are_raised_once_for_an_entry)
 {
-	struct scene scene = begin();
-	uint64_t raised;
+	struct scene scene = begin_attended();
 
-	fall_asleep(&scene);
-	attend(&scene);
 	write_something(&scene);
 	round_of(&scene);
-	cr_expect_eq(read(scene.queue->wake_fd, &raised, sizeof(raised)), sizeof(raised));
+	cr_expect(is_raised(&scene));
 	round_of(&scene);
-	cr_expect_lt(read(scene.queue->wake_fd, &raised, sizeof(raised)), 0);
+	cr_expect_not(is_raised(&scene));
 	expect_written(&scene);
 	end(&scene);
-}
-
-/* is_raised -- and lowers it */
-static bool is_raised(struct scene *scene)
-{
-	uint64_t raised;
-
-	return read(scene->queue->wake_fd, &raised, sizeof(raised)) > 0;
 }
 
 /* Who polls does not arm it: an entry that waits for that costs no call in each round. */
@@ -294,13 +300,11 @@ static ssize_t fail_poll(struct fid_cq *cq, void *buf, size_t count)
 
 Test(queues, wake_who_sleeps_if_the_core_has_failed)
 {
-	struct scene scene = begin();
+	struct scene scene = begin_attended();
 	const struct pmv_engine_ops *works = scene.queue->ops;
 	struct pmv_engine_ops fails = *works;
 
 	fails.poll = fail_poll;
-	fall_asleep(&scene);
-	attend(&scene);
 	scene.queue->ops = &fails;
 	round_of(&scene);
 	cr_expect(is_woken(&scene));
@@ -310,10 +314,8 @@ Test(queues, wake_who_sleeps_if_the_core_has_failed)
 
 Test(queues, that_are_attended_may_be_slept_on_without_the_core)
 {
-	struct scene scene = begin();
+	struct scene scene = begin_attended();
 
-	fall_asleep(&scene);
-	attend(&scene);
 	write_something(&scene);
 	/* It has come after the last round; the next one finds it. */
 	fall_asleep(&scene);
@@ -326,11 +328,9 @@ Test(queues, that_are_attended_may_be_slept_on_without_the_core)
 
 Test(queues, are_handed_over_with_all_that_has_come)
 {
-	struct scene scene = begin();
+	struct scene scene = begin_attended();
 
 	/* Before that: the event was ignored. */
-	fall_asleep(&scene);
-	attend(&scene);
 	write_something(&scene);
 	cr_expect(hand_over(&scene));
 	cr_expect_not(is_attended(&scene));
@@ -377,7 +377,7 @@ Test(queues, are_left_to_who_polls)
 	attend(&scene);
 	cr_expect_not(is_attended(&scene), "it has not slept since");
 	/* Another thread may have been asleep all the time. */
-	cr_assert_eq(read(scene.queue->wake_fd, &(uint64_t){0}, 8) > 0, false);
+	cr_assert_not(is_raised(&scene));
 	write_something(&scene);
 	cr_expect(is_woken(&scene));
 	expect_written(&scene);
@@ -438,11 +438,9 @@ static void serve_one(struct scene *scene, enum pair_memory memory)
 
 Test(queues, are_handed_over_while_pages_are_synced)
 {
-	struct scene scene = begin();
+	struct scene scene = begin_attended();
 
 	watched = &scene;
-	fall_asleep(&scene);
-	attend(&scene);
 	serve_one(&scene, DMP);
 	expect_done(scene.pair, "F D K");
 	cr_expect_str_eq(seen, "aaa", "lines take no time");
@@ -454,10 +452,8 @@ Test(queues, are_handed_over_while_pages_are_synced)
 
 Test(queues, that_cannot_be_handed_over_stay_attended)
 {
-	struct scene scene = begin();
+	struct scene scene = begin_attended();
 
-	fall_asleep(&scene);
-	attend(&scene);
 	atomic_store(&listening_fails, true);
 	cr_expect_not(hand_over(&scene));
 	cr_expect(is_attended(&scene));
@@ -473,10 +469,8 @@ Test(queues, that_cannot_be_handed_over_stay_attended)
 
 Test(queues, that_leave_the_agent_are_the_cores_again)
 {
-	struct scene scene = begin();
+	struct scene scene = begin_attended();
 
-	fall_asleep(&scene);
-	attend(&scene);
 	pmv_agent_leave(scene.agent, scene.queue);
 	cr_expect_not(is_attended(&scene));
 	cr_expect(is_woken(&scene), "what came before is not lost");
@@ -489,19 +483,6 @@ Test(queues, that_leave_the_agent_are_the_cores_again)
 }
 
 /* With a thread */
-
-static struct scene begin_with_thread(bool busy)
-{
-	struct scene scene = {
-		.pair = pair_open(&(struct pair_options){
-			.thread = true, .busy = busy, .away = {.wait_obj = FI_WAIT_FD}}),
-	};
-
-	scene.rig = scene.pair->away;
-	scene.agent = pair_agent(scene.pair);
-	scene.queue = &pmv_to_cq(scene.rig->cq)->queue;
-	return scene;
-}
 
 /* serve_by_thread -- a request: the thread looks for more for a while */
 static void serve_by_thread(struct scene *scene)
@@ -534,7 +515,7 @@ static void await_written(struct scene *scene)
 
 Test(queues, keep_the_thread_awake_if_they_cannot_be_handed_over, .timeout = 120)
 {
-	struct scene scene = begin_with_thread(false);
+	struct scene scene = begin_with((struct pair_options){.thread = true});
 	unsigned long before;
 
 	atomic_store(&listening_fails, true);
@@ -554,7 +535,7 @@ Test(queues, keep_the_thread_awake_if_they_cannot_be_handed_over, .timeout = 120
 
 Test(queues, are_handed_over_when_the_thread_ends, .timeout = 120)
 {
-	struct scene scene = begin_with_thread(true);
+	struct scene scene = begin_with((struct pair_options){.thread = true, .busy = true});
 
 	await_attendance(&scene);
 	pmv_agent_stop(scene.agent);
@@ -569,11 +550,10 @@ Test(queues, are_handed_over_when_the_thread_ends, .timeout = 120)
 
 static void *sleep_and_read(void *arg)
 {
-	struct rig *rig = arg;
 	struct fi_cq_tagged_entry entry;
 
 	for (int i = 0; i < TIMES; i++) {
-		if (fi_cq_sread(rig->cq, &entry, 1, NULL, -1) != 1)
+		if (fi_cq_sread(arg, &entry, 1, NULL, -1) != 1)
 			return arg;
 	}
 	return NULL;
@@ -581,11 +561,11 @@ static void *sleep_and_read(void *arg)
 
 Test(queues, lose_no_wakeup_while_the_thread_comes_and_goes, .timeout = 120)
 {
-	struct scene scene = begin_with_thread(false);
+	struct scene scene = begin_with((struct pair_options){.thread = true});
 	pthread_t sleeper;
 	void *failed;
 
-	cr_assert_eq(pthread_create(&sleeper, NULL, sleep_and_read, scene.rig), 0);
+	cr_assert_eq(pthread_create(&sleeper, NULL, sleep_and_read, scene.rig->cq), 0);
 	for (int i = 0; i < TIMES; i++) {
 		/* The thread is busy, awake or asleep. */
 		serve_by_thread(&scene);
