@@ -3,8 +3,8 @@
 # await.sh -- to wait for what a process says
 
 # await_words WORDS LOG PID -- until the process has said that, in a log that was empty before it
-# began.  If it ends instead, that fails and shows the log.  No process is started to see it: in the lab
-# that would take longer than what is waited for.
+# began.  If it ends instead, that fails and shows the log.  No process is started to look again: in the lab
+# that would take longer than what is waited for.  The one that is started at first changes $!.
 await_words()
 {
 	local -a lines=()

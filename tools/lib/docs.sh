@@ -42,7 +42,7 @@ docs_here()
 # docs_pair CLIENT -- with the server of the line before: each serves one client.  What another text has, too, runs once.
 docs_pair()
 {
-	local client=$1 key="${FI_PMEMVERBS_COMMIT-} $docs_server -- $1"
+	local client=$1 key="${FI_PMEMVERBS_COMMIT-} $docs_server -- $1" server
 
 	[ -n "$docs_server" ] || { echo "no line starts a server for this"; return 1; }
 	grep -qsxF -- "$key" "$work/docs.done" && docs_server='' && return
@@ -53,8 +53,9 @@ docs_pair()
 	# What the last one has said is not this one's.
 	: >"$work/docs.server"
 	eval "env $docs_server" >"$work/docs.server" 2>&1 &
-	await_ready "$work/docs.server" $! || return
-	eval "timeout 120 env $client" && wait $! && echo "$key" >>"$work/docs.done" && docs_server=''
+	server=$!
+	await_ready "$work/docs.server" $server || return
+	eval "timeout 120 env $client" && wait $server && echo "$key" >>"$work/docs.done" && docs_server=''
 }
 
 # docs_lasting SERVER -- one that serves many, until the document ends

@@ -145,8 +145,7 @@ Test(rpc_reads, a_call_that_reads_is_not_flushed)
 	end(&after);
 }
 
-/* Whoever may not call it can't make the server flush by that.  Another right does not change what
- * he was told. */
+/* It is taken as one that reads.  Another right does not change what its client was told. */
 Test(rpc_reads, a_call_that_is_denied_is_not_flushed)
 {
 	static struct fixture fixture, again, after;
