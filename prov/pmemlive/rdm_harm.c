@@ -103,9 +103,14 @@ void rdm_check(void)
 static int64_t bad_ns(const struct rdm_party *party, const struct rdm_op *op)
 {
 	const struct rdm_link *link = rdm_link_of(party, op->place);
+	int64_t from = link->bad_from_ns;
 
+	/* Who has called since shortly before was still about to connect. */
+	if (party->settled[op->place] + 1 < link->harms && op->begin_ns < from &&
+	    from - op->begin_ns < CONNECT_BOUND_NS)
+		from = op->begin_ns;
 	if (link->bad_since_ns)
-		return sched_now_ns - link->bad_from_ns;
+		return sched_now_ns - from;
 	if (sched_now_ns - link->bad_to_ns > CONNECT_BOUND_NS &&
 	    party->settled[op->place] == link->harms)
 		return 0;
