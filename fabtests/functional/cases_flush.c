@@ -90,6 +90,21 @@ static int flush_agent_off(struct fx *fx)
 	return remote ? commit_all(fx, link, remote) : -1;
 }
 
+static int await_many(struct link *link, struct op **ops)
+{
+	for (size_t i = 0; i < MANY; i++) {
+		if (await(link, ops[i]))
+			return -1;
+	}
+	return 0;
+}
+
+/* expect_many -- so many commits by FLUSH, and what they wrote */
+static int expect_many(struct fx *fx, struct link *link, struct remote *remote)
+{
+	return remote_same(fx, remote) || expect_by_flush(fx, link, MANY) ? -1 : 0;
+}
+
 /* More than a peer keeps at a time (pmemrdma). */
 static int flush_many(struct fx *fx)
 {
@@ -106,11 +121,7 @@ static int flush_many(struct fx *fx)
 		if (write_at(link, &write, &ops[i]))
 			return -1;
 	}
-	for (size_t i = 0; i < MANY; i++) {
-		if (await(link, ops[i]))
-			return -1;
-	}
-	return remote_same(fx, remote) || expect_by_flush(fx, link, MANY) ? -1 : 0;
+	return await_many(link, ops) || expect_many(fx, link, remote) ? -1 : 0;
 }
 
 /* append -- a record, and the log's tail behind it, which is an ATOMIC WRITE */
@@ -137,11 +148,7 @@ static int appends(struct fx *fx, bool together)
 		if (append(link, remote, i * 256, &ops[i]) || (!together && await(link, ops[i])))
 			return -1;
 	}
-	for (size_t i = 0; together && i < MANY; i++) {
-		if (await(link, ops[i]))
-			return -1;
-	}
-	return remote_same(fx, remote) || expect_by_flush(fx, link, MANY) ? -1 : 0;
+	return (together && await_many(link, ops)) || expect_many(fx, link, remote) ? -1 : 0;
 }
 
 static int flush_append(struct fx *fx)
@@ -172,11 +179,7 @@ static int flush_tails(struct fx *fx)
 		if (write_at(link, &tail, &ops[i]))
 			return -1;
 	}
-	for (size_t i = 0; i < MANY; i++) {
-		if (await(link, ops[i]))
-			return -1;
-	}
-	return remote_same(fx, remote) || expect_by_flush(fx, link, MANY) ? -1 : 0;
+	return await_many(link, ops) || expect_many(fx, link, remote) ? -1 : 0;
 }
 
 /* A record that fails: the tail, which is posted behind it at once, is never written. */
