@@ -62,9 +62,9 @@ enum {
 	/* Sleeps on descriptors.  They end: a thread of the core may move data without any event.
 	 */
 	PMV_IDLE_LEAST_EVENT_NS = 10000000,
-	/* While something is unfinished: epoll_wait counts milliseconds. */
-	PMV_IDLE_LEAST_UNFINISHED_NS = 1000000,
 	PMV_IDLE_LONGEST_EVENT_NS = 200000000,
+	/* The first one while something is unfinished: epoll_wait counts milliseconds. */
+	PMV_IDLE_LEAST_UNFINISHED_NS = 1000000,
 	/* Where a descriptor is always ready, and may hide events of others. */
 	PMV_IDLE_STUCK_EVENT_NS = 2000000,
 	/* Calls of the core without effect before that: first so many, then half as many each time.

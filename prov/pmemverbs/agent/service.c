@@ -25,8 +25,7 @@
 
 /* Taking requests */
 
-/* has_room -- for one more notice than so many; without room the request waits for the application
- */
+/* has_room -- for a notice behind so many others; else the request waits for the application */
 static bool has_room(const struct pmv_receiver *receiver, size_t others)
 {
 	return !receiver->notice_queue ||

@@ -292,7 +292,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 		ssize_t ret = cq_readfrom(fid, buf, count, src_addr);
 		int64_t left = timeout < 0 ? -1 : end - pmv_clock_ms();
 		int64_t nap = is_empty(cq, &cq->unposted) ? LOOK_MS : RETRY_MS;
-		bool again = left < 0 || left > nap;
+		bool again = left < 0 || left > nap, napped;
 		int64_t start = pmv_clock_ns();
 
 		if (ret != -FI_EAGAIN || (timeout >= 0 && left <= 0))
@@ -301,11 +301,10 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 		ret = sread_rxm(fid, buf, count, src_addr, cond, (int) (again ? nap : left));
 		if (ret > 0)
 			ret = sift(cq, buf, src_addr, ret);
+		napped = again && ret == -FI_EAGAIN &&
+			 pmv_clock_ns() - start >= nap * INT64_C(1000000);
 		/* If it returned earlier, a signal has ended it. */
-		if (ret &&
-		    !(again && ret == -FI_EAGAIN &&
-		      pmv_clock_ns() - start >= nap * INT64_C(1000000)) &&
-		    !(is_signalled(ret) && pmv_rdm_wake_was_own(&cq->wake)))
+		if (ret && !napped && !(is_signalled(ret) && pmv_rdm_wake_was_own(&cq->wake)))
 			return ret;
 	}
 }
