@@ -241,12 +241,16 @@ static void accept_request(void)
 
 /* Operations */
 
-/* What a key says of DMP memory that is flushable from afar: here no core has RDMA FLUSH. */
+/*
+ * What a key says of DMP memory that is flushable from afar, and of such that takes ATOMIC
+ * WRITE, too: here no core has either.
+ */
 #define FLUSHABLE (PMV_WSP + 1)
+#define ATOMIC_WRITABLE (PMV_WSP + 2)
 
 static bool is_known(uint64_t key)
 {
-	return key >> 58 == 0x3d && (key >> 32 & 7) <= FLUSHABLE;
+	return key >> 58 == 0x3d && (key >> 32 & 7) <= ATOMIC_WRITABLE;
 }
 
 /* is_misfit -- it is of another life than the peer has named */
@@ -262,7 +266,7 @@ static bool needs_agent(uint64_t key)
 	bool pmem = key >> 35 & 1, ddio = key >> 36 & 1;
 
 	return pmem &&
-	       (persist == PMV_PAGE || ((persist == PMV_DMP || persist == FLUSHABLE) && ddio));
+	       (persist == PMV_PAGE || ((persist == PMV_DMP || persist >= FLUSHABLE) && ddio));
 }
 
 /* is_ours -- nothing but what the handshake allows: one message, or a READ of the flush page */

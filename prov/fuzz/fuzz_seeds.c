@@ -237,6 +237,11 @@ static void connect_in_both_ways(const char *dir)
 		add(&connection, buf, sizeof(buf));
 		if (passive)
 			add_8(&connection, CONNECT_ACCEPT);
+		/* Commits to memory of each kind that a key can say, and of one that is unknown. */
+		for (uint64_t persist = 8; persist--;)
+			add_call(persist << 32 |
+					 (pair_key(peer.pair, READ_DMP) & ~(UINT64_C(7) << 32)),
+				 1);
 		for (int memory = 0; memory < PAIR_MEMORIES; memory++) {
 			for (unsigned int which = 0; which < 8; which++)
 				add_call(pair_key(peer.pair, (enum pair_memory) memory), which);
