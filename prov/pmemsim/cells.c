@@ -58,11 +58,14 @@ bool cell_next(size_t n, struct cell *cell)
 		if (cell_delivers(cell) && !is_placed(cell))
 			continue;
 		/* Elsewhere it is not used. */
-		if ((cell->call == CALL_WRITE_FLUSH || cell->call == CALL_WRITE_TAIL) &&
+		if (cell_flushes(cell) &&
 		    (cell->domain != PMV_DMP || !cell->ddio || cell->relaxed || cell->local))
 			continue;
+		/* Fenced commits without ATOMIC WRITE wait for each other's FLUSH. */
+		if (cell->call == CALL_WRITE_FLUSH_LOST && cell->order == ORDER_PAIR)
+			continue;
 		/* Without a fence there is none. */
-		if (cell->call == CALL_WRITE_TAIL && cell->order == ORDER_NONE)
+		if (cell_has_tail(cell) && cell->order == ORDER_NONE)
 			continue;
 		/* Visible is the same everywhere: once with DDIO, and once without. */
 		if (cell->call == CALL_WRITE_DELIVER &&
@@ -94,6 +97,8 @@ void cell_name(const struct cell *cell, char *buf, size_t len)
 		[CALL_WRITE_DELIVER] = "deliver",
 		[CALL_WRITE_FLUSH] = "FLUSH",
 		[CALL_WRITE_TAIL] = "ATOMIC WRITE",
+		[CALL_WRITE_FLUSH_LOST] = "FLUSH, lost",
+		[CALL_WRITE_TAIL_LOST] = "A. W., lost",
 		[CALL_WRITE_ALL] = "all",
 		[CALL_SEND_PM] = "Send to PM",
 		[CALL_SEND_DRAM] = "Send to DRAM",
@@ -386,6 +391,15 @@ static bool is_large(const struct cell_program *program)
 	return program->num_ops > 2 || (program->num_ops == 2 && program->granule < HW_LINE);
 }
 
+/*
+ * is_endless -- an atomic takes a slot, and the provider counts how often a commit behind it is
+ * refused: there are as many states as tries
+ */
+static bool is_endless(const struct cell *cell, const struct cell_program *program)
+{
+	return cell_loses(cell) && program->ops[0].kind == WORLD_ATOMIC;
+}
+
 bool cell_program(const struct cell *cell, size_t n, struct cell_program *program)
 {
 	static const struct {
@@ -403,7 +417,8 @@ bool cell_program(const struct cell *cell, size_t n, struct cell_program *progra
 			return false;
 		*program = tables[sends][cell->order].programs[i++];
 		n += (cell->relaxed && program->overlaps) ||
-		     (cell->call == CALL_WRITE_EVENT && is_large(program));
+		     (cell->call == CALL_WRITE_EVENT && is_large(program)) ||
+		     is_endless(cell, program);
 	} while (n--);
 	if (cell->call == CALL_WRITE_IMM || cell->call == CALL_WRITE_PLACED_IMM)
 		notify(program);
@@ -418,6 +433,9 @@ bool cell_program(const struct cell *cell, size_t n, struct cell_program *progra
 	return true;
 }
 
+/* The longest list: FLUSH, ATOMIC WRITE, FLUSH. */
+#define TAIL_SLOTS 3
+
 struct world_config cell_config(const struct cell *cell, const struct cell_program *program)
 {
 	struct world_config config = {
@@ -426,6 +444,9 @@ struct world_config cell_config(const struct cell *cell, const struct cell_progr
 				.ddio = cell->ddio,
 				.buffered = true,
 				.relaxed = cell->relaxed,
+				.slots = cell->call == CALL_WRITE_FLUSH_LOST  ? 1
+					 : cell->call == CALL_WRITE_TAIL_LOST ? TAIL_SLOTS
+									      : 0,
 				.local = cell->local,
 				.granule = program->granule,
 			},
@@ -433,8 +454,8 @@ struct world_config cell_config(const struct cell *cell, const struct cell_progr
 		.commit_all = cell->call == CALL_WRITE_ALL,
 		.stores = cell->call == CALL_WRITE_STORED,
 		.delivers = cell_delivers(cell),
-		.flushes = cell->call == CALL_WRITE_FLUSH || cell->call == CALL_WRITE_TAIL,
-		.atomic_writes = cell->call == CALL_WRITE_TAIL,
+		.flushes = cell_flushes(cell),
+		.atomic_writes = cell_has_tail(cell),
 		.events = cell->call == CALL_WRITE_EVENT,
 		.one_kind = cell->call == CALL_SEND_ONLY,
 		.dies_from = WORLD_NEVER_DIES,

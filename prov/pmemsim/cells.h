@@ -15,6 +15,8 @@ enum cell_call {
 	CALL_WRITE_DELIVER,    /* with FI_DELIVERY_COMPLETE instead of FI_COMMIT */
 	CALL_WRITE_FLUSH,      /* the core has RDMA FLUSH ... */
 	CALL_WRITE_TAIL,       /* ... and ATOMIC WRITE */
+	CALL_WRITE_FLUSH_LOST, /* the same two, with answers that get lost, and few slots ... */
+	CALL_WRITE_TAIL_LOST,  /* ... for what is answered again */
 	CALL_WRITE_ALL,        /* plain writes, with FI_PMEMVERBS_COMMIT=all */
 	CALL_SEND_PM,          /* messages, received in persistent memory ... */
 	CALL_SEND_DRAM,        /* ... or in volatile memory ... */
@@ -52,6 +54,23 @@ struct cell_program {
 static inline bool cell_delivers(const struct cell *cell)
 {
 	return cell->call == CALL_WRITE_PLACED || cell->call == CALL_WRITE_PLACED_IMM;
+}
+
+/* cell_flushes -- the core has RDMA FLUSH; cell_has_tail: and ATOMIC WRITE */
+static inline bool cell_flushes(const struct cell *cell)
+{
+	return cell->call >= CALL_WRITE_FLUSH && cell->call <= CALL_WRITE_TAIL_LOST;
+}
+
+static inline bool cell_has_tail(const struct cell *cell)
+{
+	return cell->call == CALL_WRITE_TAIL || cell->call == CALL_WRITE_TAIL_LOST;
+}
+
+/* cell_loses -- answers of RDMA FLUSHes and ATOMIC WRITEs */
+static inline bool cell_loses(const struct cell *cell)
+{
+	return cell->call == CALL_WRITE_FLUSH_LOST || cell->call == CALL_WRITE_TAIL_LOST;
 }
 
 /* cell_next -- the n-th cell; false: there are no more */

@@ -50,6 +50,12 @@ struct hw_rules {
 	 * behind a sync of any of its pages.
 	 */
 	bool disk_cache;
+	/*
+	 * The answer of a FLUSH or an ATOMIC WRITE may be lost.  The target gives it again, unless
+	 * it has carried out so many READs, atomics, FLUSHes and ATOMIC WRITEs since: then nothing
+	 * ever comes.  0: no answer is lost.
+	 */
+	unsigned int slots;
 	bool local;           /* a posted request completes once it was handed over (iWARP) */
 	unsigned int granule; /* a write becomes visible in pieces of so many bytes: 8 or 64 */
 };
@@ -81,6 +87,7 @@ struct hw_request {
 	bool persists;  /* FLUSH: its type is persistent, and not global */
 	bool fetched;   /* atomic: it has read, and stores in a step of its own */
 	bool responded; /* non-posted: the response is back */
+	bool lost;      /* ... or it was lost */
 	bool notifies;  /* the target's CQ gets an entry, behind the data */
 	bool noticed;
 	bool reported; /* success makes an entry in the sender's CQ */
@@ -173,7 +180,8 @@ struct hw {
 enum hw_step_kind {
 	HW_ARRIVE,    /* a request reaches the target's NIC */
 	HW_LEAVE,     /* a posted request leaves it for the I/O controller */
-	HW_EXECUTE,   /* a non-posted request is carried out */
+	HW_EXECUTE,   /* a non-posted request is carried out; piece 1: its answer is lost */
+	HW_REPEAT,    /* ... and given again */
 	HW_LAND,      /* a piece becomes visible */
 	HW_NOTICE,    /* the target's CQ gets an entry */
 	HW_EVICT,     /* a cache line goes to the memory controller */

@@ -10,6 +10,12 @@ static inline bool hw_is_posted(const struct hw_request *request)
 	return request->kind == HW_WRITE || request->kind == HW_SEND;
 }
 
+/* hw_is_extended -- of the answer only the target's own slots know, and a fence does not wait */
+static inline bool hw_is_extended(const struct hw_request *request)
+{
+	return request->kind == HW_FLUSH || request->kind == HW_ATOMIC_WRITE;
+}
+
 /* hw_is_pending -- a byte is on its way out of the processor */
 static inline bool hw_is_pending(const struct hw_memory *memory, size_t offset)
 {

@@ -87,6 +87,18 @@ static bool may_execute(const struct hw *hw, const struct hw_port *port, unsigne
 	return true;
 }
 
+/* may_repeat -- the answer that was lost: the target knows it as long as its slot is not reused */
+static bool may_repeat(const struct hw *hw, const struct hw_port *port, unsigned int index)
+{
+	unsigned int since = 0;
+
+	if (!port->queue[index]->lost || port->queue[index]->responded || port->dead)
+		return false;
+	for (unsigned int i = index + 1; i < port->count; i++)
+		since += !hw_is_posted(port->queue[i]) && port->queue[i]->stage > HW_ARRIVED;
+	return since < hw->rules.slots;
+}
+
 /*
  * may_notice -- entries are in the order of their requests, and behind the data:
  * also behind that of earlier requests, unless there is no order among writes
@@ -135,6 +147,23 @@ size_t hw_completable(struct hw *hw, struct hw_port *port)
 	return index - port->completed;
 }
 
+static void arrived_steps(const struct hw *hw, const struct hw_port *port, unsigned int index,
+			  struct list *list)
+{
+	const struct hw_request *request = port->queue[index];
+
+	if (hw_is_posted(request)) {
+		if (may_leave(port, index))
+			may(list, HW_LEAVE, port->number, index, 0);
+		return;
+	}
+	if (!may_execute(hw, port, index))
+		return;
+	may(list, HW_EXECUTE, port->number, index, 0);
+	if (hw->rules.slots && hw_is_extended(request))
+		may(list, HW_EXECUTE, port->number, index, 1);
+}
+
 static void port_steps(const struct hw *hw, const struct hw_port *port, struct list *list)
 {
 	bool all_arrived = true;
@@ -142,6 +171,8 @@ static void port_steps(const struct hw *hw, const struct hw_port *port, struct l
 	for (unsigned int i = 0; i < port->count; i++) {
 		const struct hw_request *request = port->queue[i];
 
+		if (may_repeat(hw, port, i))
+			may(list, HW_REPEAT, port->number, i, 0);
 		switch (request->stage) {
 		case HW_QUEUED:
 			if (all_arrived && !port->dead && !is_held(port, i))
@@ -149,9 +180,7 @@ static void port_steps(const struct hw *hw, const struct hw_port *port, struct l
 			all_arrived = false;
 			break;
 		case HW_ARRIVED:
-			if (hw_is_posted(request) ? may_leave(port, i) : may_execute(hw, port, i))
-				may(list, hw_is_posted(request) ? HW_LEAVE : HW_EXECUTE,
-				    port->number, i, 0);
+			arrived_steps(hw, port, i, list);
 			break;
 		case HW_DONE:
 			if (request->notifies && !request->noticed && may_notice(hw, port, i))
@@ -347,8 +376,12 @@ void hw_describe(struct hw *hw, struct hw_step step, char *buf, size_t len)
 		snprintf(buf, len, "%s leaves the NIC for the I/O controller", request);
 		break;
 	case HW_EXECUTE:
-		snprintf(buf, len, "%s %s", request,
-			 port->queue[step.index]->fetched ? "stores" : "is carried out");
+		snprintf(buf, len, "%s %s%s", request,
+			 port->queue[step.index]->fetched ? "stores" : "is carried out",
+			 step.piece ? ", and its answer is lost" : "");
+		break;
+	case HW_REPEAT:
+		snprintf(buf, len, "%s is answered again", request);
 		break;
 	case HW_LAND:
 		hw_get_piece(hw, port->queue[step.index], step.piece, &offset, &piece_len);

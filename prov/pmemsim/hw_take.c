@@ -57,13 +57,14 @@ static void persist(struct hw *hw, const char *addr, size_t len)
 }
 
 /* An atomic takes two steps; only other atomics of the NIC keep out of their midst. */
-static void execute(struct hw *hw, struct hw_port *port, struct hw_request *request)
+static void execute(struct hw *hw, struct hw_port *port, struct hw_request *request, bool lost)
 {
 	unsigned int device = port->peer->device;
 
 	hw_changed(hw, request, sizeof(*request));
+	request->lost = lost;
 	if (request->fetched || request->kind == HW_ATOMIC_WRITE) {
-		request->responded = true;
+		request->responded = !lost;
 		hw_set_target(hw, request, request->target, sizeof(uint64_t));
 		hw_enter(hw, request, device);
 		return;
@@ -82,7 +83,7 @@ static void execute(struct hw *hw, struct hw_port *port, struct hw_request *requ
 		memcpy(request->payload, request->target, request->len);
 		hw_changed(hw, request->payload, request->len);
 	}
-	request->responded = true;
+	request->responded = !lost;
 	request->stage = HW_DONE;
 }
 
@@ -183,8 +184,13 @@ void hw_take(struct hw *hw, struct hw_step step)
 		hw_retire(hw, port);
 		break;
 	case HW_EXECUTE:
-		execute(hw, port, request);
+		execute(hw, port, request, step.piece);
 		hw_retire_all(hw);
+		break;
+	case HW_REPEAT:
+		request->responded = true;
+		hw_changed(hw, request, sizeof(*request));
+		hw_retire(hw, port);
 		break;
 	case HW_LAND:
 		hw_land(hw, request, step.piece);

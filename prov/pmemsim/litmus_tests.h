@@ -72,6 +72,7 @@ enum term_kind {
 	TORN,   /* a place holds neither 0 nor that value */
 	LEAVES, /* a power failure would leave that value there */
 	OVER,   /* nothing is under way any more */
+	STUCK,  /* something is, and nothing can happen; elsewhere that is wrong */
 };
 
 struct term {
@@ -99,7 +100,17 @@ struct test {
 	struct outcome outcomes[MAX_OUTCOMES];
 };
 
-/* The last one has no name. */
-extern const struct test litmus_tests[];
+/* InfiniBand, DDIO, strict order, lines that are not torn; or one thing that is different. */
+#define COMMON .rules = {.ddio = true, .granule = HW_LINE}
+#define SLOTS(n) .rules = {.ddio = true, .slots = (n), .granule = HW_LINE}
+#define RELAXED .rules = {.ddio = true, .relaxed = true, .granule = HW_LINE}
+#define IWARP .rules = {.ddio = true, .local = true, .granule = HW_LINE}
+#define FINE .rules = {.ddio = true, .granule = 8}
+#define NO_DDIO .rules = {.granule = HW_LINE}
+#define BUFFERED .rules = {.buffered = true, .granule = HW_LINE}
+#define NO_DDIO_RELAXED .rules = {.relaxed = true, .granule = HW_LINE}
+
+/* The last one of each has no name. */
+extern const struct test litmus_network[], litmus_memory[];
 
 #endif /* PMEMSIM_LITMUS_TESTS_H */

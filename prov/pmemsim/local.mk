@@ -33,7 +33,7 @@ pmemsim_check_SOURCES = \
 	%D%/cells.c %D%/cells.h \
 	%D%/check.c \
 	%D%/litmus.c %D%/litmus.h \
-	%D%/litmus_tests.c %D%/litmus_tests.h \
+	%D%/litmus_memory.c %D%/litmus_network.c %D%/litmus_tests.h \
 	%D%/mutants.c %D%/mutants.h \
 	%D%/random.c %D%/random.h
 pmemsim_check_CPPFLAGS = $(pmemsim_cppflags)

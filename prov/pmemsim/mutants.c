@@ -6,12 +6,12 @@
 
 static bool is_flushed(const struct cell *cell)
 {
-	return cell->call == CALL_WRITE_FLUSH || cell->call == CALL_WRITE_TAIL;
+	return cell_flushes(cell);
 }
 
 static bool is_tail(const struct cell *cell)
 {
-	return cell->call == CALL_WRITE_TAIL;
+	return cell_has_tail(cell);
 }
 
 static bool is_flushed_pair(const struct cell *cell)
@@ -159,6 +159,7 @@ static const struct mutant mutants[] = {
 	{"GLOBAL for PERSISTENT in front of the tail", MUTATION_TAIL_GLOBAL, NULL, is_tail},
 	{"the tail is an ordinary WRITE", MUTATION_TAIL_WRITE, NULL, is_tail},
 	{"any tail is taken for atomic", MUTATION_TAIL_ANY, NULL, is_tail},
+	{"more RDMA FLUSHes than slots", MUTATION_SLOTS_IGNORED, NULL, cell_loses},
 	{"in place before it is", MUTATION_PLACED_TOO_SOON, NULL, is_placed},
 	{"taken for PAGE", MUTATION_NONE, believe_page, is_dmp},
 	{"taken for DMP", MUTATION_NONE, believe_dmp, is_page},

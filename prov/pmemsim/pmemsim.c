@@ -7,6 +7,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "hw_impl.h"
 #include "pmemrdma/pmemrdma_post.h"
 #include "testcore/ep.h"
 #include "testcore/fid.h"
@@ -176,6 +177,19 @@ static char *gather(const struct testcore_request *request)
 	return payload;
 }
 
+/* lacks_slots -- for so many more that the target has to keep, some of which may be FLUSHes */
+static bool lacks_slots(const struct sim_ep *ep, unsigned int kept, bool flushes)
+{
+	const struct hw_port *port = ep->port;
+	unsigned int under_way = 0;
+
+	for (unsigned int i = port->completed; i < port->count; i++) {
+		under_way += !hw_is_posted(port->queue[i]);
+		flushes |= hw_is_extended(port->queue[i]);
+	}
+	return ep->sim->slots && kept && flushes && under_way + kept > ep->sim->slots;
+}
+
 static ssize_t transmit(struct sim_ep *ep, const struct testcore_request *request)
 {
 	struct sim *sim = ep->sim;
@@ -188,6 +202,8 @@ static ssize_t transmit(struct sim_ep *ep, const struct testcore_request *reques
 		return ret;
 	if (ep->port->dead)
 		return -FI_ENOTCONN;
+	if (lacks_slots(ep, !hw_is_posted(&hw), false))
+		return -FI_EAGAIN;
 	gathered = gather(request);
 	if (sim->filter)
 		sim->filter(&hw, sim->filter_arg);
@@ -305,11 +321,15 @@ static ssize_t post_of_list(struct fid_ep *fid, const struct pmemrdma_request *f
 static ssize_t post_list(struct fid_ep *fid, const struct pmemrdma_request *requests, size_t count)
 {
 	struct sim_ep *ep = to_ep(fid);
+	unsigned int kept = 0;
 	size_t n = 0;
 
 	if (!count)
 		return -FI_EINVAL;
-	if (ep->port->posted + count > ep->port->room || ep->port->count + count > HW_MAX_QUEUE)
+	for (size_t i = 0; i < count; i++)
+		kept += requests[i].kind >= PMEMRDMA_FLUSH;
+	if (lacks_slots(ep, kept, true) || ep->port->posted + count > ep->port->room ||
+	    ep->port->count + count > HW_MAX_QUEUE)
 		return -FI_EAGAIN;
 	for (; n < count; n++) {
 		ssize_t ret = post_of_list(fid, &requests[n]);

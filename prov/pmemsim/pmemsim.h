@@ -26,7 +26,12 @@ struct sim {
 	unsigned int devices;
 	unsigned int room;  /* of a send queue */
 	bool atomic_writes; /* lists have them */
-	int note;           /* what is posted now is told of under this number */
+	/*
+	 * As native: READs and atomics beside FLUSHes, and these, are refused (-FI_EAGAIN) when
+	 * more would be under way than that.  0: never.
+	 */
+	unsigned int slots;
+	int note; /* what is posted now is told of under this number */
 	/* Called with every request before it is posted; it may change it. */
 	void (*filter)(struct hw_request *request, void *arg);
 	void *filter_arg;

@@ -140,6 +140,7 @@ void world_set_up(struct world *world)
 
 	world->sim = sim_new(&config->rules, config->room);
 	world->sim->atomic_writes = config->atomic_writes;
+	world->sim->slots = config->mutation == MUTATION_SLOTS_IGNORED ? 0 : config->rules.slots;
 	world->sim->hw->changed = explore_changed;
 	world->sim->hw->may_die = config->dies_from == 0;
 	pmv_setting.agent = PMV_AGENT_PROGRESS;

@@ -68,6 +68,7 @@ enum world_mutation {
 	MUTATION_TAIL_GLOBAL,     /* that one is of the global type */
 	MUTATION_TAIL_WRITE,      /* an ordinary WRITE between both FLUSHes */
 	MUTATION_TAIL_ANY,        /* data of any length and place are taken for atomic */
+	MUTATION_SLOTS_IGNORED,   /* more under way than the target has slots for */
 };
 
 struct world_app;

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * litmus_tests.c -- the litmus tests
+ * litmus_memory.c -- caches, persistence domains, and what makes data durable there
  *
  * Where the tests come from:
  * [T]    the taxonomy of persistent RDMA updates, sections 2 and 3
- * [R]    Ambal et al., "Semantics of Remote Direct Memory Access: Operational and
- *        Declarative Models of RDMA on TSO Architectures", OOPSLA 2024
- * [RMW]  "Specifying and Verifying RDMA Synchronisation", arXiv 2601.14642
  * [Px86] Raad et al., "Persistency Semantics of the Intel-x86 Architecture", POPL 2020
  * [NT]   Raad et al., "Extending Intel-x86 Consistency and Persistency", POPL 2022
  * [PARM] Cho et al., "Revamping Hardware Persistency Models", PLDI 2021: the examples of
  *        its model checker, by their names
- * [PCI]  PCI Express Base Specification, transaction ordering rules
  * [SDM]  Intel's Software Developer's Manual, CLWB, CLFLUSHOPT, SFENCE, MOVNTI
  * [IB]   InfiniBand Architecture Specification, ordering of work requests and
  *        completions
@@ -20,289 +16,9 @@
  */
 #include "litmus_tests.h"
 
-/* InfiniBand, DDIO, strict order, lines that are not torn; or one thing that is different. */
-#define COMMON .rules = {.ddio = true, .granule = HW_LINE}
-#define RELAXED .rules = {.ddio = true, .relaxed = true, .granule = HW_LINE}
-#define IWARP .rules = {.ddio = true, .local = true, .granule = HW_LINE}
-#define FINE .rules = {.ddio = true, .granule = 8}
-#define NO_DDIO .rules = {.granule = HW_LINE}
-#define BUFFERED .rules = {.buffered = true, .granule = HW_LINE}
-#define NO_DDIO_RELAXED .rules = {.relaxed = true, .granule = HW_LINE}
-
 /* A program and its outcomes are read as columns. */
 /* clang-format off */
-const struct test litmus_tests[] = {
-	/* Order of WRITEs */
-
-	/* [T] 2, [R]: WRITEs of one connection take effect in order; [PCI]: no passing */
-	{"WRITE WRITE", COMMON,
-	 .ops = {{WRITE, X, 1}, {WRITE, Y, 1}, {LOAD, Y}, {LOAD, X}},
-	 .outcomes = {{ALLOWED, {{GOT, 2, 0}, {GOT, 3, 0}}},
-		      {ALLOWED, {{GOT, 2, 0}, {GOT, 3, 1}}},
-		      {ALLOWED, {{GOT, 2, 1}, {GOT, 3, 1}}},
-		      {FORBIDDEN, {{GOT, 2, 1}, {GOT, 3, 0}}}}},
-	/* [PCI]: a write that is marked as relaxed may pass others */
-	{"WRITE WRITE, relaxed", RELAXED,
-	 .ops = {{WRITE, X, 1}, {WRITE, Y, 1}, {LOAD, Y}, {LOAD, X}},
-	 .outcomes = {{ALLOWED, {{GOT, 2, 0}, {GOT, 3, 0}}},
-		      {ALLOWED, {{GOT, 2, 0}, {GOT, 3, 1}}},
-		      {ALLOWED, {{GOT, 2, 1}, {GOT, 3, 1}}},
-		      {ALLOWED, {{GOT, 2, 1}, {GOT, 3, 0}}}}},
-	{"WRITE WRITE to one place", COMMON,
-	 .ops = {{WRITE, X, 1}, {WRITE, X, 2}, {LOAD, X}, {LOAD, X}},
-	 .outcomes = {{ALLOWED, {{GOT, 2, 1}, {GOT, 3, 2}}},
-		      {ALLOWED, {{GOT, 2, 0}, {GOT, 3, 2}}},
-		      {FORBIDDEN, {{GOT, 2, 2}, {GOT, 3, 1}}},
-		      {FORBIDDEN, {{OVER}, {SEEN, X, 1}}}}},
-	{"WRITE WRITE to one place, relaxed", RELAXED,
-	 .ops = {{WRITE, X, 1}, {WRITE, X, 2}},
-	 .outcomes = {{ALLOWED, {{OVER}, {SEEN, X, 1}}}, {ALLOWED, {{OVER}, {SEEN, X, 2}}}}},
-	/* [R]: nothing orders two connections, not even a completion in between */
-	{"WRITE WRITE on two connections", COMMON,
-	 .ops = {{WRITE, X, 1}, {AWAIT, 0}, {WRITE, Y, 1, SECOND}},
-	 .outcomes = {{ALLOWED, {{SEEN, X, 1}, {SEEN, Y, 0}}},
-		      {ALLOWED, {{SEEN, X, 0}, {SEEN, Y, 1}}},
-		      {FORBIDDEN, {{NOT_DONE, 0}, {SEEN, Y, 1}}}}},
-	{"SEND WRITE", COMMON,
-	 .ops = {{SEND, X, 1}, {WRITE, Y, 1}},
-	 .outcomes = {{ALLOWED, {{SEEN, X, 1}, {SEEN, Y, 0}}},
-		      {FORBIDDEN, {{SEEN, X, 0}, {SEEN, Y, 1}}}}},
-	{"SEND SEND take the receives in order", COMMON,
-	 .ops = {{SEND, X, 1}, {SEND, Y, 2}},
-	 .outcomes = {{ALLOWED, {{OVER}, {SEEN, X, 1}, {SEEN, Y, 2}}},
-		      {FORBIDDEN, {{SEEN, X, 2}}},
-		      {FORBIDDEN, {{SEEN, X, 0}, {SEEN, Y, 2}}}}},
-	{"a SEND waits for its receive, what is behind it for both", COMMON,
-	 .ops = {{SEND, X, 1, LATE | NOTIFIES}, {WRITE, Y, 1}, {RECEIVE, X}},
-	 .outcomes = {{ALLOWED, {{NOTICED, 0}, {SEEN, X, 1}, {SEEN, Y, 1}}},
-		      {FORBIDDEN, {{NOT_DONE, 2}, {NOTICED, 0}}},
-		      {FORBIDDEN, {{NOT_DONE, 2}, {SEEN, Y, 1}}}}},
-
-	/* Tearing: aligned units of 8 bytes are whole, whatever is larger need not be */
-
-	{"a unit is whole", FINE,
-	 .ops = {{WRITE, X, WIDE}},
-	 .outcomes = {{ALLOWED, {{SEEN, X, WIDE}}}, {FORBIDDEN, {{TORN, X, WIDE}}}}},
-	{"what is not aligned is torn", FINE,
-	 .ops = {{WRITE, X_HALF, WIDE}},
-	 .outcomes = {{ALLOWED, {{SEEN, X, WIDE << 32}, {SEEN, X1, 0}}},
-		      {ALLOWED, {{SEEN, X, 0}, {SEEN, X1, WIDE >> 32}}}}},
-	{"two units are torn", FINE,
-	 .ops = {{WRITE, X, 1, TWO_UNITS}},
-	 .outcomes = {{ALLOWED, {{SEEN, X, 1}, {SEEN, X1, 0}}},
-		      {ALLOWED, {{SEEN, X, 0}, {SEEN, X1, 1}}}}},
-	{"a line is whole", COMMON,
-	 .ops = {{WRITE, X, 1, TWO_UNITS}},
-	 .outcomes = {{ALLOWED, {{SEEN, X, 1}, {SEEN, X1, 1}}},
-		      {FORBIDDEN, {{SEEN, X, 1}, {SEEN, X1, 0}}},
-		      {FORBIDDEN, {{SEEN, X, 0}, {SEEN, X1, 1}}}}},
-	{"two lines are torn", COMMON,
-	 .ops = {{WRITE, X, 1, TWO_LINES}, {WRITE, Z, 1}},
-	 .outcomes = {{ALLOWED, {{SEEN, X, 1}, {SEEN, Y, 0}}},
-		      {ALLOWED, {{SEEN, X, 0}, {SEEN, Y, 1}}},
-		      {FORBIDDEN, {{SEEN, Z, 1}, {SEEN, X, 0}}},
-		      {FORBIDDEN, {{SEEN, Z, 1}, {SEEN, Y, 0}}}}},
-
-	/* READs */
-
-	/* [T] 2, [R]: a WRITE may take effect before an earlier READ */
-	{"READ WRITE", COMMON,
-	 .ops = {{READ, X}, {WRITE, X, 2}},
-	 .outcomes = {{ALLOWED, {{GOT, 0, 0}}}, {ALLOWED, {{GOT, 0, 2}}}}},
-	/* [T] 2, [IB], [R]: unless it is fenced */
-	{"READ, fenced WRITE", COMMON,
-	 .ops = {{READ, X}, {WRITE, X, 2, FENCED}},
-	 .outcomes = {{ALLOWED, {{GOT, 0, 0}}}, {FORBIDDEN, {{GOT, 0, 2}}}}},
-	/* [IB]: a fence does not wait for what has no response */
-	{"WRITE, fenced WRITE, relaxed", RELAXED,
-	 .ops = {{WRITE, X, 1}, {WRITE, Y, 1, FENCED}},
-	 .outcomes = {{ALLOWED, {{SEEN, X, 0}, {SEEN, Y, 1}}}}},
-	{"READ SEND, SEND fenced", COMMON,
-	 .ops = {{READ, X}, {SEND, X, 2, FENCED}},
-	 .outcomes = {{ALLOWED, {{GOT, 0, 0}}}, {FORBIDDEN, {{GOT, 0, 2}}}}},
-	/* [T] 2, [R]: a READ is ordered behind what is before it */
-	{"WRITE READ", COMMON,
-	 .ops = {{WRITE, X, 1}, {READ, X}},
-	 .outcomes = {{ALLOWED, {{GOT, 1, 1}}}, {FORBIDDEN, {{GOT, 1, 0}}}}},
-	{"WRITE READ, relaxed", RELAXED,
-	 .ops = {{WRITE, X, 1}, {READ, X}},
-	 .outcomes = {{ALLOWED, {{GOT, 1, 1}}},
-		      {FORBIDDEN, {{GOT, 1, 0}}},
-		      {FORBIDDEN, {{HAS_DONE, 1}, {SEEN, X, 0}}}}},
-	/* [PCI]: a read pushes the writes before it, whatever it reads */
-	{"a READ pushes WRITEs", COMMON,
-	 .ops = {{WRITE, X, 1}, {READ, Y}},
-	 .outcomes = {{ALLOWED, {{HAS_DONE, 1}, {SEEN, X, 1}}},
-		      {FORBIDDEN, {{HAS_DONE, 1}, {SEEN, X, 0}}}}},
-	{"a READ pushes what it reads, relaxed", RELAXED,
-	 .ops = {{WRITE, X, 1, TWO_LINES}, {READ, X}},
-	 .outcomes = {{ALLOWED, {{HAS_DONE, 1}, {SEEN, Y, 0}}},
-		      {FORBIDDEN, {{HAS_DONE, 1}, {SEEN, X, 0}}}}},
-	{"a READ pushes not all that is before it, relaxed", RELAXED,
-	 .ops = {{WRITE, X, 1}, {READ, Y}},
-	 .outcomes = {{ALLOWED, {{HAS_DONE, 1}, {SEEN, X, 0}}}}},
-	{"a READ of 0 bytes pushes nothing", COMMON,
-	 .ops = {{WRITE, X, 1}, {READ, X, 0, NO_BYTES}},
-	 .outcomes = {{ALLOWED, {{HAS_DONE, 1}, {SEEN, X, 0}}}}},
-	/* [R]: what another connection has in the NIC's buffer stays there */
-	{"a READ pushes its own connection's WRITEs", COMMON,
-	 .ops = {{WRITE, X, 1}, {AWAIT, 0}, {READ, Y, 0, SECOND}},
-	 .outcomes = {{ALLOWED, {{HAS_DONE, 2}, {SEEN, X, 0}}}}},
-	{"a READ pushes what has left its NIC", COMMON,
-	 .ops = {{WRITE, X, 1, TWO_LINES}, {READ, X, 0, SECOND}},
-	 .outcomes = {{ALLOWED, {{GOT, 1, 1}}}, {FORBIDDEN, {{GOT, 1, 1}, {SEEN, Y, 0}}}}},
-	{"a READ pushes nothing of another NIC", COMMON, .two_nics = true,
-	 .ops = {{WRITE, X, 1, TWO_LINES}, {READ, X, 0, SECOND}},
-	 .outcomes = {{ALLOWED, {{GOT, 1, 1}, {SEEN, Y, 0}}}}},
-	{"a READ pushes each WRITE", COMMON,
-	 .ops = {{WRITE, X, 1}, {WRITE, Y, 1}, {READ, Z}},
-	 .outcomes = {{ALLOWED, {{HAS_DONE, 2}, {SEEN, X, 1}, {SEEN, Y, 1}}},
-		      {FORBIDDEN, {{HAS_DONE, 2}, {SEEN, X, 0}}},
-		      {FORBIDDEN, {{HAS_DONE, 2}, {SEEN, Y, 0}}}}},
-	/* It is known that the READ is carried out when the WRITE behind it is there, too. */
-	{"a READ need not push a later WRITE", COMMON, .two_nics = true,
-	 .ops = {{READ, X}, {WRITE, Y, 1}, {WRITE, Z, 1, SECOND}, {LOAD, Z}, {STORE, X, 5}},
-	 .outcomes = {{ALLOWED, {{GOT, 3, 1}, {GOT, 0, 5}, {SEEN, Y, 0}}},
-		      {ALLOWED, {{GOT, 3, 1}, {GOT, 0, 0}, {SEEN, Y, 1}}}}},
-	{"READ READ", COMMON,
-	 .ops = {{READ, X}, {READ, X}, {STORE, X, 1}},
-	 .outcomes = {{ALLOWED, {{GOT, 0, 0}, {GOT, 1, 1}}},
-		      {ALLOWED, {{GOT, 0, 1}, {GOT, 1, 1}}},
-		      {FORBIDDEN, {{GOT, 0, 1}, {GOT, 1, 0}}}}},
-
-	/* Atomics */
-
-	/* [T] 2: an atomic is ordered behind what is before it */
-	{"WRITE SWAP", COMMON,
-	 .ops = {{WRITE, X, 1}, {SWAP, X, 2}},
-	 .outcomes = {{ALLOWED, {{GOT, 1, 1}}},
-		      {FORBIDDEN, {{GOT, 1, 0}}},
-		      {FORBIDDEN, {{OVER}, {SEEN, X, 1}}}}},
-	{"WRITE SWAP, relaxed", RELAXED,
-	 .ops = {{WRITE, X, 1}, {SWAP, X, 2}},
-	 .outcomes = {{ALLOWED, {{GOT, 1, 1}}},
-		      {FORBIDDEN, {{GOT, 1, 0}}},
-		      {FORBIDDEN, {{OVER}, {SEEN, X, 1}}}}},
-	{"WRITE SWAP of two places", COMMON,
-	 .ops = {{WRITE, X, 1}, {SWAP, Y, 2}},
-	 .outcomes = {{ALLOWED, {{SEEN, X, 1}, {SEEN, Y, 0}}},
-		      {FORBIDDEN, {{SEEN, X, 0}, {SEEN, Y, 2}}}}},
-	{"WRITE SWAP of two places, relaxed", RELAXED,
-	 .ops = {{WRITE, X, 1}, {SWAP, Y, 2}},
-	 .outcomes = {{ALLOWED, {{SEEN, X, 0}, {SEEN, Y, 2}}}}},
-	/* [T] 2: a WRITE may pass an atomic */
-	{"SWAP WRITE", COMMON,
-	 .ops = {{SWAP, X, 1}, {WRITE, X, 2}},
-	 .outcomes = {{ALLOWED, {{GOT, 0, 0}, {SEEN, X, 2}, {OVER}}},
-		      {ALLOWED, {{GOT, 0, 2}, {SEEN, X, 1}, {OVER}}},
-		      {ALLOWED, {{GOT, 0, 0}, {SEEN, X, 1}, {OVER}}}}},
-	{"SWAP, fenced WRITE", COMMON,
-	 .ops = {{SWAP, X, 1}, {WRITE, X, 2, FENCED}},
-	 .outcomes = {{ALLOWED, {{GOT, 0, 0}, {SEEN, X, 2}, {OVER}}},
-		      {FORBIDDEN, {{GOT, 0, 2}}},
-		      {FORBIDDEN, {{OVER}, {SEEN, X, 1}}}}},
-	{"SWAP READ", COMMON,
-	 .ops = {{SWAP, X, 1}, {READ, X}},
-	 .outcomes = {{ALLOWED, {{GOT, 1, 1}}}, {FORBIDDEN, {{GOT, 1, 0}}}}},
-	/* An atomic is over for the initiator while its store is still on its way. */
-	{"SWAP completes before it is visible", COMMON,
-	 .ops = {{SWAP, X, 1}},
-	 .outcomes = {{ALLOWED, {{HAS_DONE, 0}, {SEEN, X, 0}}},
-		      {ALLOWED, {{HAS_DONE, 0}, {SEEN, X, 1}}}}},
-	/* [RMW]: atomic for other atomics of the NIC ... */
-	{"ADD ADD on two connections", COMMON,
-	 .ops = {{ADD, X, 1}, {ADD, X, 1, SECOND}},
-	 .outcomes = {{ALLOWED, {{OVER}, {SEEN, X, 2}, {GOT, 0, 0}, {GOT, 1, 1}}},
-		      {ALLOWED, {{OVER}, {SEEN, X, 2}, {GOT, 0, 1}, {GOT, 1, 0}}},
-		      {FORBIDDEN, {{OVER}, {SEEN, X, 1}}}}},
-	{"ADD ADD on two connections, relaxed", RELAXED,
-	 .ops = {{ADD, X, 1}, {ADD, X, 1, SECOND}},
-	 .outcomes = {{ALLOWED, {{OVER}, {SEEN, X, 2}, {GOT, 0, 0}, {GOT, 1, 1}}},
-		      {ALLOWED, {{OVER}, {SEEN, X, 2}, {GOT, 0, 1}, {GOT, 1, 0}}},
-		      {FORBIDDEN, {{OVER}, {SEEN, X, 1}}}}},
-	{"ADD ADD of two NICs", COMMON, .two_nics = true,
-	 .ops = {{ADD, X, 1}, {ADD, X, 1, SECOND}},
-	 .outcomes = {{ALLOWED, {{OVER}, {SEEN, X, 1}}}, {ALLOWED, {{OVER}, {SEEN, X, 2}}}}},
-	/* ... and for nobody else */
-	{"ADD, and the processor stores", COMMON,
-	 .ops = {{ADD, X, 1}, {STORE, X, 5}},
-	 .outcomes = {{ALLOWED, {{OVER}, {SEEN, X, 5}}},
-		      {ALLOWED, {{OVER}, {SEEN, X, 6}}},
-		      {ALLOWED, {{OVER}, {SEEN, X, 1}}}}},
-	{"ADD WRITE on two connections", COMMON,
-	 .ops = {{ADD, X, 1}, {WRITE, X, 5, SECOND}},
-	 .outcomes = {{ALLOWED, {{OVER}, {SEEN, X, 5}}},
-		      {ALLOWED, {{OVER}, {SEEN, X, 6}}},
-		      {ALLOWED, {{OVER}, {SEEN, X, 1}}}}},
-
-	/* Completions, and connections that are lost */
-
-	/* [T] 2, [R]: the other NIC has it, which is no place that is visible */
-	{"WRITE completes before it is visible", COMMON,
-	 .ops = {{WRITE, X, 1}},
-	 .outcomes = {{ALLOWED, {{HAS_DONE, 0}, {SEEN, X, 0}}},
-		      {ALLOWED, {{NOT_DONE, 0}, {SEEN, X, 1}}}}},
-	{"WRITE has arrived when it completes", COMMON, .may_die = true,
-	 .ops = {{WRITE, X, 1}},
-	 .outcomes = {{ALLOWED, {{OVER}, {HAS_DONE, 0}, {SEEN, X, 1}}},
-		      {ALLOWED, {{OVER}, {HAS_FAILED, 0}, {SEEN, X, 1}}},
-		      {ALLOWED, {{OVER}, {HAS_FAILED, 0}, {SEEN, X, 0}}},
-		      {FORBIDDEN, {{OVER}, {HAS_DONE, 0}, {SEEN, X, 0}}}}},
-	/* [T] 3.2: iWARP completes what it has handed over */
-	{"WRITE completes and never arrives, iWARP", IWARP, .may_die = true,
-	 .ops = {{WRITE, X, 1}},
-	 .outcomes = {{ALLOWED, {{OVER}, {HAS_DONE, 0}, {SEEN, X, 0}}},
-		      {ALLOWED, {{OVER}, {HAS_DONE, 0}, {SEEN, X, 1}}}}},
-	{"READ has its answer when it completes, iWARP", IWARP, .may_die = true,
-	 .ops = {{WRITE, X, 1}, {READ, X}, {WRITE, Y, 1, FENCED}},
-	 .outcomes = {{ALLOWED, {{HAS_DONE, 1}, {SEEN, X, 1}}},
-		      {FORBIDDEN, {{HAS_DONE, 1}, {SEEN, X, 0}}},
-		      {FORBIDDEN, {{HAS_DONE, 2}, {SEEN, X, 0}}}}},
-	{"a lost connection carries out a prefix", COMMON, .may_die = true,
-	 .ops = {{WRITE, X, 1}, {WRITE, Y, 1}},
-	 .outcomes = {{ALLOWED, {{OVER}, {SEEN, X, 0}, {SEEN, Y, 0}}},
-		      {ALLOWED, {{OVER}, {SEEN, X, 1}, {SEEN, Y, 0}}},
-		      {ALLOWED, {{OVER}, {SEEN, X, 1}, {SEEN, Y, 1}}},
-		      {FORBIDDEN, {{SEEN, X, 0}, {SEEN, Y, 1}}}}},
-
-	/* What the target's CQ tells */
-
-	/* [T] 3.1.3, [IB]: the entry comes after the data, and after earlier data */
-	{"WRITE, WRITE with immediate", COMMON,
-	 .ops = {{WRITE, X, 1}, {WRITE, Y, 1, NOTIFIES}},
-	 .outcomes = {{ALLOWED, {{NOTICED, 1}, {SEEN, X, 1}, {SEEN, Y, 1}}},
-		      {ALLOWED, {{NOT_NOTICED, 1}, {SEEN, Y, 1}}},
-		      {FORBIDDEN, {{NOTICED, 1}, {SEEN, X, 0}}},
-		      {FORBIDDEN, {{NOTICED, 1}, {SEEN, Y, 0}}}}},
-	{"WRITE, WRITE with immediate, relaxed", RELAXED,
-	 .ops = {{WRITE, X, 1}, {WRITE, Y, 1, NOTIFIES}},
-	 .outcomes = {{ALLOWED, {{NOTICED, 1}, {SEEN, X, 0}}},
-		      {FORBIDDEN, {{NOTICED, 1}, {SEEN, Y, 0}}}}},
-	{"WRITE, immediate without data", COMMON,
-	 .ops = {{WRITE, X, 1}, {WRITE, Y, 0, NOTIFIES | NO_BYTES}},
-	 .outcomes = {{ALLOWED, {{NOTICED, 1}, {SEEN, X, 1}}},
-		      {FORBIDDEN, {{NOTICED, 1}, {SEEN, X, 0}}}}},
-	{"WRITE, immediate without data, relaxed", RELAXED,
-	 .ops = {{WRITE, X, 1}, {WRITE, Y, 0, NOTIFIES | NO_BYTES}},
-	 .outcomes = {{ALLOWED, {{NOTICED, 1}, {SEEN, X, 0}}}}},
-	{"WRITE READ, immediate without data, relaxed", RELAXED,
-	 .ops = {{WRITE, X, 1}, {READ, X}, {WRITE, Y, 0, NOTIFIES | NO_BYTES}},
-	 .outcomes = {{ALLOWED, {{NOTICED, 2}, {SEEN, X, 0}}}}},
-	{"WRITE READ, fenced immediate without data, relaxed", RELAXED,
-	 .ops = {{WRITE, X, 1}, {READ, X}, {WRITE, Y, 0, NOTIFIES | NO_BYTES | FENCED}},
-	 .outcomes = {{ALLOWED, {{NOTICED, 2}, {SEEN, X, 1}}},
-		      {FORBIDDEN, {{NOTICED, 2}, {SEEN, X, 0}}}}},
-	{"entries come in order, relaxed", RELAXED,
-	 .ops = {{WRITE, X, 1, NOTIFIES}, {WRITE, Y, 1, NOTIFIES}},
-	 .outcomes = {{ALLOWED, {{NOTICED, 0}, {NOT_NOTICED, 1}}},
-		      {ALLOWED, {{NOTICED, 0}, {NOTICED, 1}}},
-		      {FORBIDDEN, {{NOT_NOTICED, 0}, {NOTICED, 1}}}}},
-	{"an entry passes no message", COMMON,
-	 .ops = {{SEND, X, 1, NOTIFIES}, {WRITE, Y, 1, NOTIFIES}},
-	 .outcomes = {{ALLOWED, {{NOTICED, 0}, {NOT_NOTICED, 1}}},
-		      {FORBIDDEN, {{NOTICED, 0}, {SEEN, X, 0}}},
-		      {FORBIDDEN, {{NOT_NOTICED, 0}, {NOTICED, 1}}}}},
-
+const struct test litmus_memory[] = {
 	/* The processor's caches: only the memory controller persists */
 
 	/* [Px86], [PARM] commit_weak: stores to two lines persist in either order, which nobody
@@ -438,6 +154,27 @@ const struct test litmus_tests[] = {
 	 .ops = {{WRITE, X, 1}, {FLUSH, X}, {WRITE, Y, 1}, {FLUSH, Y}},
 	 .outcomes = {{ALLOWED, {{LEAVES, X, 0}, {LEAVES, Y, 1}}},
 		      {FORBIDDEN, {{HAS_DONE, 3}, {LEAVES, X, 0}}}}},
+	/* Soft-RoCE: a lost answer is given again, unless its slot was reused */
+	{"WRITE FLUSH, one slot", SLOTS(1), HW_DMP,
+	 .ops = {{WRITE, X, 1}, {FLUSH, X}},
+	 .outcomes = {{ALLOWED, {{HAS_DONE, 1}, {LEAVES, X, 1}}},
+		      {FORBIDDEN, {{HAS_DONE, 1}, {LEAVES, X, 0}}}}},
+	{"FLUSH FLUSH, one slot", SLOTS(1), HW_DMP,
+	 .ops = {{FLUSH, X}, {FLUSH, Y}},
+	 .outcomes = {{ALLOWED, {{STUCK}, {NOT_DONE, 0}}}, {ALLOWED, {{HAS_DONE, 1}}}}},
+	{"FLUSH FLUSH, two slots", SLOTS(2), HW_DMP,
+	 .ops = {{FLUSH, X}, {FLUSH, Y}},
+	 .outcomes = {{ALLOWED, {{HAS_DONE, 1}}}}},
+	{"FLUSH, awaited, FLUSH, one slot", SLOTS(1), HW_DMP,
+	 .ops = {{FLUSH, X}, {AWAIT, 0}, {FLUSH, Y}},
+	 .outcomes = {{ALLOWED, {{HAS_DONE, 2}}}}},
+	{"FLUSH READ, one slot", SLOTS(1), HW_DMP,
+	 .ops = {{FLUSH, X}, {READ, Y}},
+	 .outcomes = {{ALLOWED, {{STUCK}, {NOT_DONE, 0}}}, {ALLOWED, {{HAS_DONE, 1}}}}},
+	{"ATOMIC WRITE FLUSH, one slot", SLOTS(1), HW_DMP,
+	 .ops = {{ATOMIC_WRITE, X, 1}, {FLUSH, X}},
+	 .outcomes = {{ALLOWED, {{STUCK}, {NOT_DONE, 0}, {LEAVES, X, 1}}},
+		      {ALLOWED, {{HAS_DONE, 1}, {LEAVES, X, 1}}}}},
 	/* What is behind it may pass it, and no fence is sure to wait for it. */
 	{"ATOMIC WRITE, fenced WRITE", COMMON, HW_DMP,
 	 .ops = {{ATOMIC_WRITE, X, 1}, {WRITE, Y, 1, FENCED}},
