@@ -113,7 +113,7 @@ static const struct {
 	[KEYS] = {"KEYS",
 		  {NULL},
 		  "a directory with this process's key and those of the peers that it knows: it "
-		  "connects to nobody else, and nobody else connects to it; over tcp only "
+		  "connects to nobody else, and nobody else connects to it "
 		  "(default: anybody may connect)"},
 };
 
