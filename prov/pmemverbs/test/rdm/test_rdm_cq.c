@@ -43,6 +43,7 @@ static enum {
 	TOLD,
 	SIGNALLED, /* by the application */
 	TOLD_AND_SIGNALLED,
+	SIGNALLED_UNHEARD, /* between RxM's look for signals and its sleep */
 } meanwhile;
 
 static struct fid_domain under, others;
@@ -61,6 +62,11 @@ static ssize_t rxm_sread(struct fid_cq *fid, void *buf, size_t count, fi_addr_t 
 	(void) fid, (void) buf, (void) count, (void) src_addr, (void) cond;
 	if (timeout < 0)
 		return -FI_EOTHER;
+	if (meanwhile == SIGNALLED_UNHEARD && !signals) {
+		fi_cq_signal(fid);
+		usleep((useconds_t) timeout * 1000);
+		return -FI_EAGAIN;
+	}
 	pmv_lost_writes_disconnected(peer);
 	if (meanwhile & TOLD)
 		pmv_rdm_wake_all(&under);
@@ -84,7 +90,7 @@ static int rxm_close(struct fid *fid)
 	return 0;
 }
 
-static void open_queue(void)
+static void open_untracked(void)
 {
 	static struct fi_ops fid_ops = {.size = sizeof(fid_ops), .close = rxm_close};
 	static struct fi_ops_cq ops = {.size = sizeof(ops),
@@ -98,6 +104,11 @@ static void open_queue(void)
 	peer = pmv_lost_writes_list_get(&trackers, "peer", 4);
 	cq = (struct fid_cq){.fid = {.fclass = FI_CLASS_CQ, .ops = &fid_ops}, .ops = &ops};
 	cr_assert_eq(pmv_rdm_cq_wrap(&cq, &attr, &under), 0);
+}
+
+static void open_queue(void)
+{
+	open_untracked();
 	cr_assert_eq(pmv_rdm_cq_track(&cq.fid), 0);
 	cr_assert_eq(pmv_op_owner_open(&owner, pmv_rdm_cq_pool(&cq.fid)), 0);
 }
@@ -408,4 +419,14 @@ Test(rdm_cq, takes_no_signal_of_the_application_for_its_own)
 	cr_expect_eq(fi_cq_sread(&cq, &entry, 1, NULL, -1), -FI_ECANCELED);
 	meanwhile = TOLD_AND_SIGNALLED;
 	cr_expect_eq(fi_cq_sread(&cq, &entry, 1, NULL, -1), -FI_ECANCELED);
+}
+
+Test(rdm_untracked_cq, hears_a_signal_that_came_just_before_its_sleep, .init = open_untracked)
+{
+	struct fi_cq_data_entry entry;
+
+	meanwhile = SIGNALLED_UNHEARD;
+	cr_expect_eq(fi_cq_sread(&cq, &entry, 1, NULL, -1), -FI_ECANCELED);
+	cr_assert_eq(fi_close(&cq.fid), 0);
+	pmv_lost_writes_list_destroy(&trackers);
 }
