@@ -20,7 +20,7 @@ struct guest {
 };
 
 static struct guest guests[MOST];
-static unsigned int num_asked; /* callers whom the target has not answered yet */
+static unsigned int num_asked;     /* callers whom the target has not answered yet */
 static struct core_domain outside; /* where they come from */
 static struct fid_domain *outside_domain;
 static struct fid_cq *outside_cq;
