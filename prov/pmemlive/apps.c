@@ -120,7 +120,8 @@ static bool has_ended(void *arg)
 {
 	const struct passing *passing = arg;
 
-	return passing->party->ended != passing->ended;
+	/* Others may have taken the last receive: then what waits for one is given up. */
+	return passing->party->ended != passing->ended || !ops_under_way(passing->party);
 }
 
 /* pass_time -- until something may have ended: another thread reads the queue, or this one */

@@ -20,6 +20,7 @@ struct guest {
 };
 
 static struct guest guests[MOST];
+static unsigned int num_asked;     /* callers whom the target has not answered yet */
 static struct core_domain outside; /* where they come from */
 static struct fid_domain *outside_domain;
 static struct fid_cq *outside_cq;
@@ -77,6 +78,7 @@ static void *call(void *arg)
 	sure(fi_endpoint(outside_domain, world.info, &ep, NULL), "an endpoint");
 	sure(fi_ep_bind(ep, &outside_cq->fid, FI_TRANSMIT | FI_RECV), "its queue");
 	sched_trace("somebody calls");
+	num_asked++;
 	sure(core_call(ep, pmv_container_of(pep, struct pmv_pep, pep_fid)->core_fid, hello, len),
 	     "to call");
 	sched_sleep(sched_between(0, sched_one_in(2) ? 20000 : 5000000));
@@ -123,7 +125,7 @@ static void accept_guest(struct guest *guest, struct fi_info *info)
 	guest->excused_ns = world_stopped_ns();
 }
 
-void callers_answer(struct fi_info *info)
+static void answer(struct fi_info *info)
 {
 	for (int i = 0; i < MOST && !sched_one_in(4); i++) {
 		if (guests[i].ep)
@@ -134,6 +136,12 @@ void callers_answer(struct fi_info *info)
 	}
 	sure(fi_reject(pep, info->handle, NULL, 0), "to reject");
 	fi_freeinfo(info);
+}
+
+void callers_answer(struct fi_info *info)
+{
+	answer(info);
+	num_asked--;
 }
 
 void callers_end(const struct fid *ep)
@@ -170,7 +178,7 @@ static bool has_none(void *arg)
 		if (guests[i].ep)
 			return false;
 	}
-	return true;
+	return !num_asked;
 }
 
 void callers_await_end(void)

@@ -52,14 +52,17 @@ static bool lacks_shared(const struct conn *conn)
 	return all > core_receives(core_of(world.srx));
 }
 
+/* lacks_receive -- does a message of this connection? */
+static bool lacks_receive(const struct conn *conn)
+{
+	if (world.srx)
+		return lacks_shared(conn);
+	return conn->sent > conn->other->posted || conn->other->sent > conn->posted;
+}
+
 bool messages_lack(const struct conn *conn)
 {
-	if (world.srx && lacks_shared(conn))
-		return true;
-	if (world.srx)
-		return is_unread(conn) || is_unread(conn->other);
-	return conn->sent > conn->other->posted || conn->other->sent > conn->posted ||
-	       is_unread(conn) || is_unread(conn->other);
+	return lacks_receive(conn) || is_unread(conn) || is_unread(conn->other);
 }
 
 bool messages_are_stuck(const struct conn *conn)
@@ -211,7 +214,7 @@ void messages_received(struct conn *conn, int err)
 
 static bool is_wanted_of(const struct conn *conn)
 {
-	return !conn->cut && conn->receives == RECEIVES_LATE && messages_lack(conn->other);
+	return !conn->cut && conn->receives == RECEIVES_LATE && lacks_receive(conn);
 }
 
 static bool is_wanted(void *arg)

@@ -322,6 +322,9 @@ int __wrap_shutdown(int fd, int how)
 	sched_trace("a peer is given up");
 	if (!ep->socket.shut)
 		core_hang_up(ep->peer, false);
+	/* Whoever accepts it later hears of that. */
+	core_hang_up_call(ep);
+	core_cm_forget(ep);
 	ep->socket.shut = true;
 	sched_step();
 	return 0;

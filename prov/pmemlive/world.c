@@ -96,8 +96,9 @@ static void choose_initiator(struct party *party, unsigned int number)
 
 	snprintf(party->process.name, sizeof(party->process.name), "home%u", number);
 	party->waits = ways[sched_dice(sizeof(ways) / sizeof(ways[0]))];
+	/* Others may take the last receive that its message has waited for: it hears nothing. */
 	party->reaps = (party->waits == WAITS_SREAD || party->waits == WAITS_DESCRIPTOR) &&
-		       sched_one_in(2);
+		       (sched_one_in(2) || (world.shares && world.shared == RECEIVES_NEVER));
 	party->watches = sched_one_in(2);
 	party->depth = (unsigned int[]){1, 3, WORLD_DEPTH}[sched_dice(3)];
 	party->most_pause_ns = (int64_t[]){0, 100000, 5000000, 400000000}[sched_dice(4)];

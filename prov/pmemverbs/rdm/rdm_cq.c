@@ -20,7 +20,10 @@
 /* While something waits for room in the core, nothing sleeps for longer than this. */
 #define RETRY_MS 1
 
-/* Nor for longer than this: RxM wakes nobody when another thread's call has seen a loss. */
+/*
+ * Nor for longer than this: RxM wakes nobody when another thread's call has seen a loss, and may
+ * sleep in spite of a signal.
+ */
 #define LOOK_MS 1000
 
 /* At most so many entries are read at a time for somebody who waits. */
@@ -35,7 +38,7 @@ struct rdm_cq {
 	bool has_flags;
 	bool waits;         /* it has a wait object; RxM looks for none, and needs it */
 	bool has_set;       /* it is part of a wait set */
-	atomic_bool tracks; /* else nothing below is used */
+	atomic_bool tracks; /* else RxM keeps no context of the provider's */
 	struct pmv_op_pool pool;
 	pthread_mutex_t reading; /* RxM's entries go in order to the application or to those kept */
 	struct pmv_rdm_kept_list kept; /* `reading` */
@@ -286,8 +289,10 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 
 	if (!cq->waits)
 		return -FI_ENOSYS;
-	if (!atomic_load(&cq->tracks))
-		return sread_rxm(fid, buf, count, src_addr, cond, timeout);
+	/*
+	 * RxM looks for a signal, and then resets its descriptor.  One that comes between the two
+	 * ends no sleep, but RxM's next call finds it.
+	 */
 	for (;;) {
 		ssize_t ret = cq_readfrom(fid, buf, count, src_addr);
 		int64_t left = timeout < 0 ? -1 : end - pmv_clock_ms();
@@ -299,7 +304,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 			return ret;
 		/* RxM reads through the functions here.  What was sifted already stays as it is. */
 		ret = sread_rxm(fid, buf, count, src_addr, cond, (int) (again ? nap : left));
-		if (ret > 0)
+		if (ret > 0 && atomic_load(&cq->tracks))
 			ret = sift(cq, buf, src_addr, ret);
 		napped = again && ret == -FI_EAGAIN &&
 			 pmv_clock_ns() - start >= nap * INT64_C(1000000);

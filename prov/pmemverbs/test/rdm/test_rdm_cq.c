@@ -43,10 +43,12 @@ static enum {
 	TOLD,
 	SIGNALLED, /* by the application */
 	TOLD_AND_SIGNALLED,
+	SIGNALLED_UNHEARD, /* between RxM's look for signals and its sleep */
 } meanwhile;
 
 static struct fid_domain under, others;
 static int signals;
+static int asleep_ms; /* so long at most when somebody slept last */
 
 static int rxm_signal(struct fid_cq *fid)
 {
@@ -61,6 +63,12 @@ static ssize_t rxm_sread(struct fid_cq *fid, void *buf, size_t count, fi_addr_t 
 	(void) fid, (void) buf, (void) count, (void) src_addr, (void) cond;
 	if (timeout < 0)
 		return -FI_EOTHER;
+	asleep_ms = timeout;
+	if (meanwhile == SIGNALLED_UNHEARD && !signals) {
+		fi_cq_signal(fid);
+		usleep((useconds_t) timeout * 1000);
+		return -FI_EAGAIN;
+	}
 	pmv_lost_writes_disconnected(peer);
 	if (meanwhile & TOLD)
 		pmv_rdm_wake_all(&under);
@@ -84,7 +92,7 @@ static int rxm_close(struct fid *fid)
 	return 0;
 }
 
-static void open_queue(void)
+static void open_untracked(void)
 {
 	static struct fi_ops fid_ops = {.size = sizeof(fid_ops), .close = rxm_close};
 	static struct fi_ops_cq ops = {.size = sizeof(ops),
@@ -98,6 +106,11 @@ static void open_queue(void)
 	peer = pmv_lost_writes_list_get(&trackers, "peer", 4);
 	cq = (struct fid_cq){.fid = {.fclass = FI_CLASS_CQ, .ops = &fid_ops}, .ops = &ops};
 	cr_assert_eq(pmv_rdm_cq_wrap(&cq, &attr, &under), 0);
+}
+
+static void open_queue(void)
+{
+	open_untracked();
 	cr_assert_eq(pmv_rdm_cq_track(&cq.fid), 0);
 	cr_assert_eq(pmv_op_owner_open(&owner, pmv_rdm_cq_pool(&cq.fid)), 0);
 }
@@ -359,6 +372,97 @@ Test(rdm_cq, lets_nobody_sleep_before_a_loss_was_looked_at)
 	cr_assert_eq(pmv_rdm_cq_trywait(&cq.fid), 0);
 }
 
+/* A read that finds another one's completion does not tell of it yet. */
+Test(rdm_cq, lets_nobody_sleep_before_a_loss_was_told)
+{
+	sent(1);
+	tell(sent(2));
+	pmv_lost_writes_disconnected(peer);
+	expect(2);
+	cr_expect_eq(pmv_rdm_cq_trywait(&cq.fid), -FI_EAGAIN);
+	expect_error(1, FI_ECANCELED);
+	expect_nothing();
+	cr_expect_eq(pmv_rdm_cq_trywait(&cq.fid), 0);
+}
+
+Test(rdm_cq, lets_nobody_sleep_before_what_was_kept_is_read)
+{
+	tell(sent(1));
+	pmv_rdm_cq_pull(&cq);
+	cr_expect_eq(pmv_rdm_cq_trywait(&cq.fid), -FI_EAGAIN);
+	expect(1);
+	cr_expect_eq(pmv_rdm_cq_trywait(&cq.fid), 0);
+}
+
+static bool has_room;
+static int num_posted;
+
+static ssize_t posts_if_there_is_room(struct pmv_rdm_op *op)
+{
+	(void) op;
+	num_posted += has_room;
+	return has_room ? 0 : -FI_EAGAIN;
+}
+
+/* defer -- an atomic that was executed, and whose commit waits for room */
+static void defer(int n)
+{
+	struct pmv_rdm_op *op = sent(n);
+
+	op->commit = posts_if_there_is_room;
+	tell(op);
+	expect_nothing();
+	cr_assert_eq(num_posted, 0);
+}
+
+Test(rdm_cq, lets_nobody_sleep_on_its_descriptor_while_a_commit_waits_for_room)
+{
+	defer(1);
+	cr_expect_eq(pmv_rdm_cq_trywait(&cq.fid), -FI_EAGAIN);
+	has_room = true;
+	cr_expect_eq(pmv_rdm_cq_trywait(&cq.fid), 0);
+	cr_expect_eq(num_posted, 1);
+}
+
+Test(rdm_cq, tries_a_commit_again_in_the_next_read)
+{
+	defer(1);
+	has_room = true;
+	expect_nothing();
+	cr_expect_eq(num_posted, 1);
+}
+
+Test(rdm_cq, looks_for_room_more_often_than_for_losses)
+{
+	struct fi_cq_data_entry entry;
+
+	meanwhile = SIGNALLED;
+	cr_expect_eq(fi_cq_sread(&cq, &entry, 1, NULL, -1), -FI_ECANCELED);
+	cr_expect_eq(asleep_ms, 1000);
+	signals = 0;
+	defer(1);
+	cr_expect_eq(fi_cq_sread(&cq, &entry, 1, NULL, -1), -FI_ECANCELED);
+	cr_expect_eq(asleep_ms, 1);
+}
+
+static ssize_t refuses(struct pmv_rdm_op *op)
+{
+	(void) op;
+	return -FI_EOPNOTSUPP;
+}
+
+Test(rdm_cq, lets_nobody_sleep_before_a_refusal_is_read)
+{
+	struct pmv_rdm_op *op = sent(1);
+
+	op->commit = refuses;
+	tell(op);
+	pmv_rdm_cq_pull(&cq);
+	cr_expect_eq(pmv_rdm_cq_trywait(&cq.fid), -FI_EAGAIN);
+	expect_error(1, FI_EOPNOTSUPP);
+	cr_expect_eq(pmv_rdm_cq_trywait(&cq.fid), 0);
+}
+
 /* RxM may tell an error of what it has sent after the answer has come. */
 Test(rdm_cq, takes_no_second_end_of_an_operation)
 {
@@ -408,4 +512,14 @@ Test(rdm_cq, takes_no_signal_of_the_application_for_its_own)
 	cr_expect_eq(fi_cq_sread(&cq, &entry, 1, NULL, -1), -FI_ECANCELED);
 	meanwhile = TOLD_AND_SIGNALLED;
 	cr_expect_eq(fi_cq_sread(&cq, &entry, 1, NULL, -1), -FI_ECANCELED);
+}
+
+Test(rdm_untracked_cq, hears_a_signal_that_came_just_before_its_sleep, .init = open_untracked)
+{
+	struct fi_cq_data_entry entry;
+
+	meanwhile = SIGNALLED_UNHEARD;
+	cr_expect_eq(fi_cq_sread(&cq, &entry, 1, NULL, -1), -FI_ECANCELED);
+	cr_assert_eq(fi_close(&cq.fid), 0);
+	pmv_lost_writes_list_destroy(&trackers);
 }
