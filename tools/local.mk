@@ -80,4 +80,5 @@ EXTRA_DIST += \
 	%D%/steps/signals_tcp \
 	%D%/steps/stress_tcp \
 	%D%/steps/tx_tcp \
-	%D%/steps/unit
+	%D%/steps/unit \
+	%D%/steps/versions_tcp

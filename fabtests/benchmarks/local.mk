@@ -45,7 +45,7 @@ pmem_rpma_lat_CPPFLAGS = $(AM_CPPFLAGS) $(RPMA_CFLAGS) $(PMEM2_CFLAGS) -I$(srcdi
 pmem_rpma_lat_LDADD = $(RPMA_LIBS) $(IBVERBS_LIBS) $(PMEM2_LIBS)
 endif
 
-EXTRA_DIST += %D%/many-clients
+EXTRA_DIST += %D%/many-clients %D%/under-attack
 
 # Preloaded by fabtests/report/report, to count doorbells.
 noinst_LTLIBRARIES += libcount_posts.la

@@ -26,4 +26,5 @@ EXTRA_DIST += \
 	%D%/guest/mend.sh \
 	%D%/guest/native \
 	%D%/guest/peer \
-	%D%/guest/stores
+	%D%/guest/stores \
+	%D%/guest/units

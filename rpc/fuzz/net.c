@@ -259,13 +259,14 @@ static int ep_setopt(struct fid *fid, int level, int name, const void *value, si
 
 static int ep_getopt(struct fid *fid, int level, int name, void *value, size_t *len)
 {
-	struct fi_pmemverbs_peer peer = {.name = "somebody"};
+	struct fi_pmemverbs_peer peer = {0};
 
 	(void) fid;
 	if (level != FI_OPT_ENDPOINT || name != FI_OPT_PMEMVERBS_PEER || *len < sizeof(peer))
 		return -FI_ENOPROTOOPT;
 	if (!net.rights)
 		return -FI_ENODATA;
+	strcpy(peer.name, net.name ? net.name : "somebody");
 	strcpy(peer.rights, net.rights);
 	memcpy(value, &peer, sizeof(peer));
 	return 0;

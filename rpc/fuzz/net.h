@@ -59,6 +59,7 @@ struct net {
 	unsigned int refusals; /* connections that fail, and what the peer says then */
 	const char *refusal;
 	const char *rights; /* of the peer's key; NULL: there are no keys */
+	const char *name;   /* of it; NULL: somebody */
 	/* What is posted to be sent or written, before it is under way. */
 	void (*on_transmit)(struct net_ep *ep, const struct testcore_request *request);
 	/* Somebody has looked, or waits, and there is nothing. */

@@ -212,9 +212,11 @@ static int claim(struct rpc_session *session)
 {
 	struct pmemrpc_server *server = session->server;
 	const struct fi_info *info = session->info;
+	const char *name = session->rights.name;
+	uint64_t secret = server->store.secret;
 	const struct rpc_peer peer = {
-		.address =
-			rpc_peer_address(info->dest_addr, info->dest_addrlen, server->store.secret),
+		.who = *name ? rpc_peer_name(name, secret)
+			     : rpc_peer_address(info->dest_addr, info->dest_addrlen, secret),
 		.rings = server->rings_per_peer};
 	int slot =
 		rpc_store_claim(&server->store, session->hello.id, !session->hello.resumes, &peer);
@@ -225,7 +227,9 @@ static int claim(struct rpc_session *session)
 	if (slot == -ENOSPC)
 		return refuse(session, -FI_EBUSY, "all rings have an owner");
 	if (slot == -EDQUOT)
-		return refuse(session, -FI_EBUSY, "this address has as many rings as it may");
+		return refuse(session, -FI_EBUSY,
+			      *name ? "this key has as many rings as it may"
+				    : "this address has as many rings as it may");
 	session->arrives = true;
 	if (slot < 0)
 		return rpc_server_fail(server, "the persistent memory", slot);

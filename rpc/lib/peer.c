@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* peer.c -- the address that a client comes from; peer.h says what for */
+/* peer.c -- whose a client is; peer.h says what for */
 #include "peer.h"
 
 #include <string.h>
@@ -34,4 +34,9 @@ uint32_t rpc_peer_address(const void *address, size_t len, uint64_t secret)
 			       : hash(&in6.sin6_addr, 8, secret);
 	}
 	return hash(address, address ? len : 0, secret);
+}
+
+uint32_t rpc_peer_name(const char *name, uint64_t secret)
+{
+	return hash(name, strlen(name), secret);
 }

@@ -334,7 +334,7 @@ struct pmemrpc_server_attr {
 	 * executed, and pmemrpc_reconnect brings it back.
 	 */
 	unsigned int silence_ms;
-	/* The most logs that the clients of one address can have; 0: any number */
+	/* The most logs that the clients of one address, or of one key, can have; 0: any number */
 	unsigned int rings_per_peer;
 	/*
 	 * Called, at most once a second, with what was wrong with a client: it was refused, or its

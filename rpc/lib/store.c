@@ -324,7 +324,7 @@ static bool has_all(const struct rpc_store *store, const struct rpc_peer *peer)
 	unsigned int count = 0;
 
 	for (unsigned int i = 0; peer && i < store->sizes.clients; i++)
-		count += rpc_store_slot(store, i)->used == peer->address;
+		count += rpc_store_slot(store, i)->used == peer->who;
 	return peer && peer->rings && count >= peer->rings;
 }
 
@@ -355,8 +355,7 @@ int rpc_store_claim(struct rpc_store *store, const uint8_t id[RPC_ID], bool may_
 	} else if ((!place || !place->used) && has_all(store, peer)) {
 		ret = -EDQUOT;
 	} else if (place && !place->used) {
-		state = (struct rpc_slot){.used = peer ? peer->address : 1,
-					  .life = place->life + 1};
+		state = (struct rpc_slot){.used = peer ? peer->who : 1, .life = place->life + 1};
 		memcpy(state.id, id, RPC_ID);
 		ret = clear(store, (unsigned int) slot);
 		if (!ret)

@@ -86,7 +86,7 @@ static const struct argp_option options[] = {
 	 "does not)",
 	 1},
 	{"rings-per-peer", RINGS_PER_PEER, "COUNT", 0,
-	 "of logs that clients of one address can have (default: any)", 1},
+	 "of logs that clients of one address, or of one key, can have (default: any)", 1},
 	{NULL, 0, NULL, 0, "Client:", 2},
 	{"count", 'n', "COUNT", 0, "calls (default: 1000)", 2},
 	{"size", 'S', "BYTES", 0, "of a call's argument (default: 64)", 2},

@@ -97,8 +97,10 @@
 #include "memory/key.h"
 
 #define PMV_HANDSHAKE_SIZE 26
+#ifndef PMV_HANDSHAKE_HIGHEST /* the step versions_tcp builds later ones */
 #define PMV_HANDSHAKE_LOWEST 1
 #define PMV_HANDSHAKE_HIGHEST 1
+#endif
 
 #define PMV_SLOTS 64
 #define PMV_MESSAGE_SIZE 512

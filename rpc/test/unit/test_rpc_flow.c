@@ -308,6 +308,13 @@ Test(rpc_flow, a_peer_is_its_address)
 	cr_assert_neq(rpc_peer_address(&in, 1, 7), 0);
 }
 
+Test(rpc_flow, a_peer_is_the_name_of_its_key)
+{
+	cr_assert_eq(rpc_peer_name("one", 7), rpc_peer_name("one", 7));
+	cr_assert_neq(rpc_peer_name("one", 7), rpc_peer_name("other", 7));
+	cr_assert_neq(rpc_peer_name("one", 7), rpc_peer_name("one", 8));
+}
+
 /* One completion for two of four: what it does not tell of must not be filled again. */
 Test(rpc_flow, sends_are_over_in_their_order)
 {

@@ -437,6 +437,35 @@ Test(rpc_session, who_may_do_all_takes_over_from_who_may_not)
 	close_server();
 }
 
+/* A key that may only read keeps nobody out, however many identities it has, and wherever it is. */
+Test(rpc_session, a_key_has_no_more_rings_than_it_may)
+{
+	static const struct {
+		const char *name;
+		uint8_t id;
+		bool gets_in;
+	} rows[] = {{"reader", 1, true},
+		    {"reader", 2, false},
+		    {"writer", 3, true},
+		    {"reader", 1, true}};
+
+	open_server_with(0, 0, 1);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		/* Each comes from the same address, but for one. */
+		struct net_ep *ep = i == 1 ? knock(PMEMRPC_WRITE, 2) : come(PMEMRPC_WRITE);
+
+		net.name = rows[i].name;
+		net.rights = strcmp(rows[i].name, "reader") ? "" : "may=read";
+		greet(ep, rows[i].id);
+		serve();
+		if (rows[i].gets_in)
+			check_welcomed(ep);
+		else
+			check_refused(ep, FI_EBUSY);
+	}
+	close_server();
+}
+
 Test(rpc_session, who_has_another_right_gets_no_slot)
 {
 	static const char *const rights[] = {"below=its", "may=put", "may=read below=its",
