@@ -53,10 +53,11 @@ static void see_reply(const struct fake_post *post)
 	for (unsigned int i = 0; i < PMV_CHAIN_STEPS; i++) {
 		const struct pmv_chain_step *step = &chains.chain.steps[i];
 
-		cr_assert(reply.status[i] <= PMV_CHAIN_NOT_REACHED);
-		cr_assert(i < chains.chain.count || (!reply.status[i] && !reply.done[i]));
-		cr_assert(i >= chains.chain.count || reply.done[i] <= step->head.len ||
-			  reply.done[i] == PMV_CHAIN_WORD);
+		cr_assert(reply.steps[i].status <= PMV_CHAIN_NOT_REACHED);
+		cr_assert(i < chains.chain.count ||
+			  (!reply.steps[i].status && !reply.steps[i].done));
+		cr_assert(i >= chains.chain.count || reply.steps[i].done <= step->head.len ||
+			  reply.steps[i].done == PMV_CHAIN_WORD);
 	}
 	chains.replied = true;
 }

@@ -21,7 +21,8 @@
 /* Whoever executes it makes it durable. */
 struct pmv_chain_carrier {
 	struct pmv_regions *regions;
-	bool pages; /* it may use regions of files */
+	bool pages;     /* it may use regions of files */
+	uint8_t *large; /* memory for large results, if a step has some */
 	/* all before is to be durable: what went wrong, or PMV_FAULT_NONE */
 	enum pmv_fault (*commit)(void *arg);
 	/* this was stored; commits: a commit will come; the region is held */

@@ -6,6 +6,8 @@
 
 #include <rdma/fi_errno.h>
 
+#include "agent/large_results.h"
+#include "engine/engine.h"
 #include "progress/op.h"
 
 bool pmv_receiver_look(const struct pmv_receiver *receiver, struct pmv_message *message)
@@ -48,19 +50,22 @@ static inline struct pmv_op *get_op(const struct pmv_link *link)
 	return op;
 }
 
-/* post -- a part of the outbox that was filled */
-static inline ssize_t post(const struct pmv_link *link, size_t at, size_t len, struct pmv_op *op)
+/* posted -- or not: then it does not count, and nobody needs the operation */
+static inline ssize_t posted(const struct pmv_link *link, struct pmv_op *op, ssize_t ret)
 {
-	ssize_t ret;
-
-	/* Before it is posted: it may have ended afterwards. */
-	atomic_fetch_add(&link->owner->sending, 1);
-	ret = pmv_link_post(link, link->outbox + at, at, len, op, 0);
 	if (!ret)
 		return 0;
 	atomic_fetch_sub(&link->owner->sending, 1);
 	pmv_op_put(link->owner->pool, op);
 	return ret;
+}
+
+/* post -- a part of the outbox that was filled */
+static inline ssize_t post(const struct pmv_link *link, size_t at, size_t len, struct pmv_op *op)
+{
+	/* Before it is posted: it may have ended afterwards. */
+	atomic_fetch_add(&link->owner->sending, 1);
+	return posted(link, op, pmv_link_post(link, link->outbox + at, at, len, op, 0));
 }
 
 static ssize_t post_ack(struct pmv_receiver *receiver, struct pmv_ack *ack)
@@ -90,16 +95,46 @@ void pmv_receiver_queue_reply(struct pmv_receiver *receiver, unsigned int slot,
 	receiver->replies |= 1U << slot;
 }
 
+/* post_large -- where the peer wants it: its own NIC sees to it that it may be written there */
+static ssize_t post_large(const struct pmv_link *link, const struct pmv_large_results *large,
+			  const struct pmv_large_result *result)
+{
+	const struct iovec iov = {large->memory + result->at, result->len};
+	const struct fi_rma_iov to = {result->addr, result->len, result->key};
+	struct pmv_op *op = get_op(link);
+
+	if (!op)
+		return -FI_EAGAIN;
+	atomic_fetch_add(&link->owner->sending, 1);
+	return posted(
+		link, op,
+		pmv_link_write(link, &iov, large->mr ? fi_mr_desc(large->mr) : NULL, &to, op, 0));
+}
+
+/* post_reply -- behind its large results, of which some may have been posted already */
+static ssize_t post_reply(struct pmv_receiver *receiver, unsigned int slot)
+{
+	const struct pmv_link *link = receiver->link;
+	struct pmv_large_results *large = receiver->large[slot];
+	const struct pmv_large_result *result;
+	struct pmv_op *op;
+	ssize_t ret = 0;
+
+	while (!ret && (result = pmv_large_results_next(large))) {
+		ret = post_large(link, large, result);
+		large->posted += !ret;
+	}
+	if (ret)
+		return ret;
+	op = get_op(link);
+	return op ? post(link, pmv_reply_at(slot), receiver->reply_len[slot], op) : -FI_EAGAIN;
+}
+
 /* post_replies -- in any order */
 static ssize_t post_replies(struct pmv_receiver *receiver)
 {
-	const struct pmv_link *link = receiver->link;
-
 	while (receiver->replies) {
-		unsigned int slot = (unsigned int) __builtin_ctz(receiver->replies);
-		struct pmv_op *op = get_op(link);
-		ssize_t ret = op ? post(link, pmv_reply_at(slot), receiver->reply_len[slot], op)
-				 : -FI_EAGAIN;
+		ssize_t ret = post_reply(receiver, (unsigned int) __builtin_ctz(receiver->replies));
 
 		if (ret)
 			return ret;
@@ -124,4 +159,16 @@ ssize_t pmv_receiver_post_acks(struct pmv_receiver *receiver)
 		memmove(receiver->queued, receiver->queued + posted,
 			receiver->num_queued * sizeof(receiver->queued[0]));
 	return ret;
+}
+
+int pmv_receiver_close(struct pmv_receiver *receiver)
+{
+	for (unsigned int i = 0; i < PMV_REPLIES; i++) {
+		int ret = receiver->large[i] ? pmv_large_results_close(receiver->large[i]) : 0;
+
+		if (ret)
+			return ret;
+		receiver->large[i] = NULL;
+	}
+	return 0;
 }

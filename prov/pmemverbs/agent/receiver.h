@@ -11,6 +11,7 @@
 #include "agent/rma_event.h"
 
 struct pmv_extent;
+struct pmv_large_results;
 struct pmv_queue;
 struct pmv_receive_tracker;
 struct pmv_sender;
@@ -50,6 +51,7 @@ struct pmv_receiver {
 	struct pmv_seal reply_out;
 	unsigned int replies; /* bit for each slot with one that comes before them */
 	uint16_t reply_len[PMV_REPLIES];
+	struct pmv_large_results *large[PMV_REPLIES]; /* in front of them; or NULL */
 };
 
 /*
@@ -67,9 +69,16 @@ bool pmv_receiver_look(const struct pmv_receiver *receiver, struct pmv_message *
 
 /* pmv_receiver_queue_ack -- a message was served; pmv_receiver_post_acks -- post all queued ones */
 void pmv_receiver_queue_ack(struct pmv_receiver *receiver, uint64_t number, enum pmv_fault fault);
-/* pmv_receiver_queue_reply -- it is posted before all acknowledgements that are queued */
+/*
+ * pmv_receiver_queue_reply -- it is posted before all acknowledgements that are queued, and behind
+ * its large results
+ */
 void pmv_receiver_queue_reply(struct pmv_receiver *receiver, unsigned int slot,
 			      const struct pmv_reply *reply, size_t len);
 ssize_t pmv_receiver_post_acks(struct pmv_receiver *receiver);
+
+/* pmv_receiver_close -- its memory, when the endpoint is gone; 0, or a negative fi_errno: try again
+ */
+int pmv_receiver_close(struct pmv_receiver *receiver);
 
 #endif /* PMV_RECEIVER_H */

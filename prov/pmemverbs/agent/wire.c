@@ -44,7 +44,7 @@ _Static_assert(sizeof(struct pmv_ack) == PMV_ACK_SIZE, "ack");
 _Static_assert(SEAL_AT == offsetof(struct pmv_ack, seal), "seal");
 _Static_assert(SEAL_AT == offsetof(struct pmv_hint, seal), "seal");
 _Static_assert(sizeof(struct pmv_reply) == PMV_REPLY_SIZE, "reply");
-_Static_assert(offsetof(struct pmv_reply, results) == 64, "reply");
+_Static_assert(offsetof(struct pmv_reply, results) == 80, "reply");
 _Static_assert(SEAL_AT == offsetof(struct pmv_reply, seal), "seal");
 _Static_assert(sizeof(struct pmv_seal) == crypto_shorthash_KEYBYTES, "key");
 _Static_assert(sizeof(uint64_t) == crypto_shorthash_BYTES, "seal");

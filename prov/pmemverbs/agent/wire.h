@@ -30,7 +30,7 @@
  *
  *       0  64 slots of 512 bytes: the mailbox; message n is in slot n % 64
  *   32768  64 slots of 32 bytes: acknowledgement n is in slot n % 64
- *   34816  8 slots of 1024 bytes: replies, each in the slot that its message names
+ *   34816  8 slots of 1040 bytes: replies, each in the slot that its message names
  *
  * Flush page.  It lies behind the block.  Peers may read it, and such a READ pushes their writes.
  * It never holds anything.  It is a region of its own: by offset, it begins at 0, too.
@@ -55,13 +55,14 @@
  *   28  u32  how long the agent looks for the next message from now on, in microseconds
  *
  * Reply: the results of a chain (chain_message.h).  It is posted before the acknowledgement of its
- * message.
+ * message, and behind the results that go to other memory of the peer's.
  *
  *    0  u64  number of the message
  *    8  u64  seal
- *   16  u8   of each of 16 steps, what has become of it: enum pmv_chain_status
- *   32  u16  of each step, how many bytes it has read or written
- *   64  results of the steps
+ *   16  of each of 16 steps:
+ *       u24  how many bytes it has read or written
+ *       u8   what has become of it: enum pmv_chain_status
+ *   80  results of the steps
  *    .  zeros, up to a multiple of 8 bytes
  *
  * Hint: a datagram (hint.h).
@@ -105,7 +106,7 @@
 #define PMV_ACK_SIZE 32
 
 #define PMV_REPLIES 8
-#define PMV_REPLY_SIZE 1024
+#define PMV_REPLY_SIZE 1040
 
 #define PMV_ACKS_AT (PMV_SLOTS * PMV_MESSAGE_SIZE)
 #define PMV_REPLIES_AT (PMV_ACKS_AT + PMV_SLOTS * PMV_ACK_SIZE)
@@ -212,14 +213,19 @@ struct pmv_ack {
 };
 
 #define PMV_CHAIN_STEPS 16
-#define PMV_REPLY_ROOM (PMV_REPLY_SIZE - 64)
+#define PMV_REPLY_ROOM (PMV_REPLY_SIZE - 80)
+#define PMV_REPLY_MOST_DONE 0xffffff
+
+struct pmv_reply_step {
+	uint32_t done : 24;
+	uint32_t status : 8; /* enum pmv_chain_status */
+};
 
 /* A reply, as it is sent: of its results, as many as there are. */
 struct pmv_reply {
 	uint64_t number;
 	uint64_t seal;
-	uint8_t status[PMV_CHAIN_STEPS]; /* enum pmv_chain_status */
-	uint16_t done[PMV_CHAIN_STEPS];
+	struct pmv_reply_step steps[PMV_CHAIN_STEPS];
 	uint8_t results[PMV_REPLY_ROOM];
 };
 

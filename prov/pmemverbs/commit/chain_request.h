@@ -25,6 +25,7 @@ struct pmv_chain_request {
 	unsigned int count;
 	bool commits;
 	unsigned int results_len;
+	bool large; /* the target writes results into the application's memory */
 	struct {
 		uint16_t at, len;
 	} results[PMV_CHAIN_STEPS];

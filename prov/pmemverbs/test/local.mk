@@ -131,7 +131,7 @@ test_rdm_reach_SOURCES = %D%/rdm/test_rdm_reach.c
 test_admit_SOURCES = %D%/objects/test_admit.c $(key_dirs_sources)
 test_atomic_SOURCES = %D%/objects/test_atomic.c
 test_chain_ops_SOURCES = %D%/objects/test_chain_ops.c %D%/objects/test_chain_commit.c \
-	%D%/objects/test_chain_refused.c $(chain_sources)
+	%D%/objects/test_chain_large.c %D%/objects/test_chain_refused.c $(chain_sources)
 test_cntr_SOURCES = %D%/objects/test_cntr.c
 test_cq_SOURCES = %D%/objects/test_cq.c
 test_ep_SOURCES = %D%/objects/test_ep.c

@@ -86,8 +86,8 @@ Test(wire, sizes_are_what_the_header_says)
 {
 	cr_expect_eq(PMV_ACKS_AT, 32768);
 	cr_expect_eq(PMV_REPLIES_AT, 34816);
-	cr_expect_eq(PMV_BLOCK_SIZE, 34816 + 8 * 1024);
-	cr_expect_eq(sizeof(struct pmv_reply), 1024);
+	cr_expect_eq(PMV_BLOCK_SIZE, 34816 + 8 * 1040);
+	cr_expect_eq(sizeof(struct pmv_reply), 1040);
 	cr_expect_eq(PMV_MESSAGE_SIZE, 512);
 	cr_expect_eq(PMV_STORE_ROOM(20), 0);
 	cr_expect_eq(PMV_STORE_ROOM(1), 512 - 32 - 24);

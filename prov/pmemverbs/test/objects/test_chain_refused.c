@@ -350,7 +350,7 @@ Test(chain, whose_reply_was_overwritten_fails)
 	struct fi_pmemverbs_step step =
 		chain_at(pair, STEP(READ, .len = 8, .result = result), DMP, 0);
 
-	for (size_t at = 0; at < 72; at++) {
+	for (size_t at = 0; at < 88; at++) {
 		accepted(chain_post(pair, &step, 1, CONTEXT(1)));
 		pair_round(pair);
 		pair->from->mailbox.link.block[PMV_REPLIES_AT + at] ^= 1;
@@ -390,8 +390,8 @@ Test(chain, whose_reply_makes_no_sense_fails)
 
 		accepted(chain_post(pair, &step, 1, CONTEXT(1)));
 		pair_round(pair);
-		reply->status[0] = rows[i].status;
-		reply->done[0] = rows[i].done;
+		reply->steps[0].status = rows[i].status;
+		reply->steps[0].done = rows[i].done;
 		copy = *reply;
 		pmv_reply_encode((uint8_t *) reply, &copy, pmv_reply_len(8),
 				 &pair->from->mailbox.sender.reply_in);
