@@ -173,7 +173,7 @@ static void input_step(struct pmv_chain_step *step, unsigned int number)
 	if (head->kind == PMV_CHAIN_FREE)
 		head->len = 0;
 	if (head->kind == PMV_CHAIN_READ && (head->flags & PMV_CHAIN_LARGE))
-		head->len *= 1U << (words & 15);
+		head->len *= 1U << (words >> 5);
 	if (head->kind < PMV_CHAIN_ALLOCATE && !(head->flags & PMV_CHAIN_INDIRECT))
 		head->to_key = 0;
 	step->expected = cas && !(head->flags & PMV_CHAIN_EXPECT_SCRATCH) ? bytes + 9 : NULL;
@@ -198,8 +198,10 @@ static void mask_flags(struct pmv_chain_step *step)
 		flags &= (uint16_t) ~PMV_CHAIN_BOUNDED;
 	if (flags & PMV_CHAIN_FROM_SCRATCH)
 		flags &= (uint16_t) ~PMV_CHAIN_FROM_MEMORY;
-	if (flags & PMV_CHAIN_LARGE)
+	if (flags & PMV_CHAIN_LARGE) {
 		flags &= (uint16_t) ~PMV_CHAIN_REDIRECT;
+		step->head.to = 0;
+	}
 	step->head.flags = flags;
 }
 

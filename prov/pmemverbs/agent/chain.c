@@ -162,12 +162,15 @@ static enum pmv_chain_status read_step(struct execution *ex, const struct pmv_ch
 				       uint32_t *done)
 {
 	bool large = step->head.flags & PMV_CHAIN_LARGE;
-	uint8_t buf[PMV_REPLY_ROOM];
+	uint8_t buf[PMV_REPLY_ROOM], *to = buf;
 	struct place place;
 	enum pmv_chain_status status = aim(ex, &step->head, PMV_REGION_READ, &place);
 
+	/* There may be no memory for nothing. */
+	if (!status && large && place.len)
+		to = ex->carrier->large + step->result_at;
 	if (!status)
-		status = load(&place, large ? ex->carrier->large + step->result_at : buf);
+		status = load(&place, to);
 	release(ex, &place);
 	if (status)
 		return status;
