@@ -69,38 +69,64 @@ static void see_large(const struct fake_post *post)
 	chains.large_len += post->op.len;
 }
 
-static void see_reply(const struct fake_post *post)
+/* see_reply -- by itself, or with the acknowledgement */
+static void see_reply(const struct pmv_reply *reply)
 {
-	uint64_t buf[PMV_REPLY_SIZE / sizeof(uint64_t)];
-	struct pmv_reply reply;
 	size_t large_len = 0;
 
-	cr_assert(chains.valid);
-	cr_assert_eq(post->op.len, pmv_reply_len(chains.chain.results_len));
-	memcpy(buf, post->op.buf, post->op.len);
-	cr_assert(pmv_reply_decode((uint8_t *) buf, chains.told, post->op.len,
-				   &chains.pair->from->mailbox.sender.reply_in, &reply));
-	for (unsigned int i = 0; i < PMV_CHAIN_STEPS; i++) {
+	for (unsigned int i = 0; i < chains.chain.count; i++) {
 		const struct pmv_chain_step *step = &chains.chain.steps[i];
 
-		cr_assert(reply.steps[i].status <= PMV_CHAIN_NOT_REACHED);
-		cr_assert(i < chains.chain.count ||
-			  (!reply.steps[i].status && !reply.steps[i].done));
-		cr_assert(i >= chains.chain.count || reply.steps[i].done <= step->head.len ||
-			  reply.steps[i].done == PMV_CHAIN_WORD);
-		if (i < chains.chain.count && (step->head.flags & PMV_CHAIN_LARGE))
-			large_len += reply.steps[i].done;
+		cr_assert(reply->steps[i].status <= PMV_CHAIN_NOT_REACHED);
+		cr_assert(reply->steps[i].done <= step->head.len ||
+			  reply->steps[i].done == PMV_CHAIN_WORD);
+		if (step->head.flags & PMV_CHAIN_LARGE)
+			large_len += reply->steps[i].done;
 	}
 	cr_assert_eq(chains.large_len, large_len);
+	cr_assert(!chains.replied);
 	chains.replied = true;
+}
+
+static void see_long_reply(const struct fake_post *post)
+{
+	uint64_t buf[PMV_REPLY_SIZE / sizeof(uint64_t)];
+	const struct pmv_reply_size size = pmv_chain_reply_size(&chains.chain);
+	struct pmv_reply reply;
+
+	cr_assert(chains.valid && !pmv_reply_is_short(size));
+	cr_assert_eq(post->op.len, 2 * sizeof(uint64_t) + pmv_reply_len(size));
+	memcpy(buf, post->op.buf, post->op.len);
+	cr_assert(pmv_reply_decode((uint8_t *) buf, chains.told, size,
+				   &chains.pair->from->mailbox.sender.reply_in, &reply));
+	see_reply(&reply);
+}
+
+static void see_ack(const struct fake_post *post)
+{
+	const struct pmv_mailbox *home = &chains.pair->from->mailbox;
+	const struct pmv_reply_size size = pmv_chain_reply_size(&chains.chain);
+	uint64_t buf[PMV_ACK_SLOT / sizeof(uint64_t)];
+	struct pmv_reply reply;
+	struct pmv_ack ack;
+
+	memcpy(buf, post->op.buf, post->op.len);
+	cr_assert(pmv_ack_decode((uint8_t *) buf, buf[0], &home->sender.ack_in, &ack));
+	cr_assert_eq(post->op.len, PMV_ACK_SIZE + ack.reply_len);
+	cr_assert_eq(ack.done, chains.told);
+	if (ack.reply_len) {
+		cr_assert(chains.valid && ack.reply_len == pmv_reply_len(size));
+		pmv_reply_unpack(&reply, ack.reply, size);
+		see_reply(&reply);
+	}
+	cr_assert(chains.replied == chains.valid);
+	chains.acked = ack.done;
+	chains.faulted = ack.fault;
 }
 
 static void see_post(struct fake *fake, const struct fake_post *post, void *arg)
 {
-	const struct pmv_mailbox *home = &chains.pair->from->mailbox;
 	size_t at = post->op.addr - chains.pair->to->mailbox.link.peer.addr;
-	uint64_t buf[PMV_ACK_SIZE / sizeof(uint64_t)];
-	struct pmv_ack ack;
 
 	(void) fake;
 	(void) arg;
@@ -110,16 +136,10 @@ static void see_post(struct fake *fake, const struct fake_post *post, void *arg)
 		return;
 	if (at >= PMV_REPLIES_AT) {
 		cr_assert_eq(at, pmv_reply_at(chains.chain.reply));
-		see_reply(post);
-		return;
+		see_long_reply(post);
+	} else {
+		see_ack(post);
 	}
-	cr_assert_eq(post->op.len, PMV_ACK_SIZE);
-	memcpy(buf, post->op.buf, sizeof(buf));
-	cr_assert(pmv_ack_decode((uint8_t *) buf, buf[0], &home->sender.ack_in, &ack));
-	cr_assert_eq(ack.done, chains.told);
-	cr_assert(chains.replied == chains.valid);
-	chains.acked = ack.done;
-	chains.faulted = ack.fault;
 }
 
 /* What the peer asks for */

@@ -126,20 +126,13 @@ static void open_chain(struct world *world)
 		open_reading(world, chain);
 }
 
-/* The blocks beyond the messages, where replies come: nobody tells of what changes there. */
+/* Replies come with acknowledgements.  Nobody tells of what changes in memory for large ones. */
 static void add_spans(const struct world *world, struct explore_world *explored)
 {
-	struct fid_ep *const eps[] = {world->home.eps[0], world->away.eps[0]};
-	const struct pmv_large_results *large = pmv_to_ep(eps[1])->mailbox.receiver.large[0];
+	const struct pmv_receiver *receiver = &pmv_to_ep(world->away.eps[0])->mailbox.receiver;
 
-	if (large)
-		world_add_span(explored, large->memory, sizeof(uint64_t), GROUP_BOTH);
-	for (size_t i = 0; i < 2; i++) {
-		const struct pmv_link *link = &pmv_to_ep(eps[i])->mailbox.link;
-
-		world_add_span(explored, link->block + PMV_REPLIES_AT, 128, GROUP_BOTH);
-		world_add_span(explored, link->outbox + PMV_REPLIES_AT, 128, GROUP_BOTH);
-	}
+	if (receiver->large[0])
+		world_add_span(explored, receiver->large[0]->memory, sizeof(uint64_t), GROUP_BOTH);
 	world_add_files(world, explored);
 }
 

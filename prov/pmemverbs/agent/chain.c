@@ -496,7 +496,7 @@ static enum pmv_fault execute_all(struct execution *ex)
 
 void pmv_chain_reply_init(struct pmv_reply *reply, const struct pmv_chain *chain)
 {
-	memset(reply, 0, pmv_reply_len(chain->results_len));
+	memset(reply, 0, offsetof(struct pmv_reply, results) + chain->results_len);
 	for (unsigned int i = 0; i < chain->count; i++)
 		reply->steps[i].status = PMV_CHAIN_NOT_REACHED;
 }

@@ -133,6 +133,12 @@ size_t pmv_chain_encode(uint8_t *buf, size_t room, const struct pmv_chain *chain
 /* pmv_chain_decode -- false: it is malformed.  The steps point into the buffer. */
 bool pmv_chain_decode(const uint8_t *buf, size_t len, struct pmv_chain *chain);
 
+/* pmv_chain_reply_size -- of a chain that is valid */
+static inline struct pmv_reply_size pmv_chain_reply_size(const struct pmv_chain *chain)
+{
+	return (struct pmv_reply_size){chain->count, chain->results_len};
+}
+
 /* pmv_chain_commits_behind -- is what a step stores to become durable? */
 bool pmv_chain_commits_behind(const struct pmv_chain *chain, unsigned int step);
 

@@ -154,7 +154,7 @@ enum pmv_fault pmv_chain_work_begin(struct pmv_regions *regions, struct pmv_work
 	work->chain_cost = chain.commits * PMV_CHAIN_COST + chain.large_len;
 	work->chain_leaves = leaves(&chain);
 	work->large = NULL;
-	work->reply = malloc(pmv_reply_len(chain.results_len));
+	work->reply = malloc(offsetof(struct pmv_reply, results) + chain.results_len);
 	if (!work->reply) {
 		work->request.chain = work->request.store = false;
 		return PMV_FAULT_MEMORY;
@@ -172,12 +172,11 @@ void pmv_chain_work_end(struct pmv_receiver *receiver, struct pmv_work *work)
 	struct pmv_chain chain;
 
 	decode(work, &chain);
-	work->reply->number = work->request.envelope.number;
 	if (receiver->attached) {
 		if (work->large)
 			pmv_large_results_queue(work->large, &chain, work->reply);
-		pmv_receiver_queue_reply(receiver, chain.reply, work->reply,
-					 pmv_reply_len(chain.results_len));
+		pmv_receiver_queue_reply(receiver, work->request.envelope.number, chain.reply,
+					 work->reply, pmv_chain_reply_size(&chain));
 	}
 	for (size_t i = 0; i < work->num_left; i++) {
 		if (!leave(receiver, &pmv_writeback_left(work)[i]) && !work->fault)

@@ -20,13 +20,18 @@ bool pmv_receiver_look(const struct pmv_receiver *receiver, struct pmv_message *
 
 void pmv_receiver_queue_ack(struct pmv_receiver *receiver, uint64_t number, enum pmv_fault fault)
 {
-	struct pmv_ack *last =
+	struct pmv_queued_ack *last =
 		receiver->num_queued ? &receiver->queued[receiver->num_queued - 1] : NULL;
 
-	/* One acknowledgement covers any number of messages without a fault. */
-	if (!last || last->fault || fault)
+	/* Its reply is there. */
+	if (last && last->done == number) {
+		last->fault = fault;
+		return;
+	}
+	/* One acknowledgement covers any number of messages without a fault, or a reply. */
+	if (!last || last->fault || last->reply_len || fault)
 		last = &receiver->queued[receiver->num_queued++];
-	*last = (struct pmv_ack){.done = number, .fault = fault};
+	*last = (struct pmv_queued_ack){.done = number, .fault = fault};
 }
 
 /*
@@ -68,31 +73,48 @@ static inline ssize_t post(const struct pmv_link *link, size_t at, size_t len, s
 	return posted(link, op, pmv_link_post(link, link->outbox + at, at, len, op, 0));
 }
 
-static ssize_t post_ack(struct pmv_receiver *receiver, struct pmv_ack *ack)
+static ssize_t post_ack(struct pmv_receiver *receiver, const struct pmv_queued_ack *queued)
 {
 	const struct pmv_link *link = receiver->link;
-	size_t at = pmv_ack_at(receiver->posted_acks + 1);
+	uint64_t number = receiver->posted_acks + 1;
+	size_t at = pmv_ack_at(number);
 	struct pmv_op *op = get_op(link);
+	struct pmv_ack ack;
 	ssize_t ret;
 
 	if (!op)
 		return -FI_EAGAIN;
-	ack->number = receiver->posted_acks + 1;
-	ack->looks_us = (uint32_t) (receiver->look.expect.window_ns / 1000);
-	pmv_ack_encode(link->outbox + at, ack, &receiver->ack_out);
-	ret = post(link, at, PMV_ACK_SIZE, op);
+	ack.number = number;
+	ack.seal = 0;
+	ack.done = queued->done;
+	ack.fault = queued->fault;
+	ack.reply_len = queued->reply_len;
+	ack.looks_us = (uint32_t) (receiver->look.expect.window_ns / 1000);
+	memcpy(ack.reply, receiver->short_reply[queued->slot], queued->reply_len);
+	ret = post(link, at, pmv_ack_encode(link->outbox + at, &ack, &receiver->ack_out), op);
 	if (!ret)
 		receiver->posted_acks++;
 	return ret;
 }
 
-void pmv_receiver_queue_reply(struct pmv_receiver *receiver, unsigned int slot,
-			      const struct pmv_reply *reply, size_t len)
+void pmv_receiver_queue_reply(struct pmv_receiver *receiver, uint64_t number, unsigned int slot,
+			      const struct pmv_reply *reply, struct pmv_reply_size size)
 {
-	pmv_reply_encode(receiver->link->outbox + pmv_reply_at(slot), reply, len,
-			 &receiver->reply_out);
-	receiver->reply_len[slot] = (uint16_t) len;
-	receiver->replies |= 1U << slot;
+	receiver->reply_len[slot] = 0;
+	if (pmv_reply_is_short(size)) {
+		pmv_reply_pack(receiver->short_reply[slot], reply, size);
+		receiver->queued[receiver->num_queued++] = (struct pmv_queued_ack){
+			.done = number,
+			.reply_len = pmv_reply_len(size) & (PMV_ACK_SLOT - 1),
+			.slot = slot & (PMV_REPLIES - 1),
+		};
+	} else {
+		receiver->reply_len[slot] =
+			(uint16_t) pmv_reply_encode(receiver->link->outbox + pmv_reply_at(slot),
+						    number, reply, size, &receiver->reply_out);
+	}
+	if (receiver->reply_len[slot] || pmv_large_results_next(receiver->large[slot]))
+		receiver->replies |= 1U << slot;
 }
 
 /* post_large -- where the peer wants it: its own NIC sees to it that it may be written there */
@@ -111,7 +133,7 @@ static ssize_t post_large(const struct pmv_link *link, const struct pmv_large_re
 		pmv_link_write(link, &iov, large->mr ? fi_mr_desc(large->mr) : NULL, &to, op, 0));
 }
 
-/* post_reply -- behind its large results, of which some may have been posted already */
+/* post_reply -- if it has the slot, behind large results, of which some may be posted already */
 static ssize_t post_reply(struct pmv_receiver *receiver, unsigned int slot)
 {
 	const struct pmv_link *link = receiver->link;
@@ -124,7 +146,7 @@ static ssize_t post_reply(struct pmv_receiver *receiver, unsigned int slot)
 		ret = post_large(link, large, result);
 		large->posted += !ret;
 	}
-	if (ret)
+	if (ret || !receiver->reply_len[slot])
 		return ret;
 	op = get_op(link);
 	return op ? post(link, pmv_reply_at(slot), receiver->reply_len[slot], op) : -FI_EAGAIN;

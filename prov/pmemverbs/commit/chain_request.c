@@ -31,7 +31,7 @@ static int check(struct pmv_chain_request *request)
 			       ? -FI_EMSGSIZE
 			       : -FI_EINVAL;
 	request->commits = chain.commits;
-	request->results_len = chain.results_len;
+	request->reply = pmv_chain_reply_size(&chain);
 	request->large = chain.large_len;
 	for (unsigned int i = 0; i < chain.count; i++) {
 		request->results[i].at = (uint16_t) chain.steps[i].result_at;
@@ -114,16 +114,26 @@ static void hand_out(const struct pmv_chain_request *request, const struct pmv_r
 	}
 }
 
-void pmv_chain_request_answered(const struct pmv_chain_request *request, struct pmv_run *run,
-				uint64_t number)
+/* find_reply -- false: it is not there, or not whole */
+static bool find_reply(const struct pmv_chain_request *request, const struct pmv_sender *sender,
+		       uint64_t number, const struct pmv_ack *ack, struct pmv_reply *reply)
 {
-	struct pmv_sender *sender = &pmv_run_initiator(run)->mailbox->sender;
-	const uint8_t *slot = sender->link->block + pmv_reply_at(request->slot);
+	if (!pmv_reply_is_short(request->reply))
+		return pmv_reply_decode(sender->link->block + pmv_reply_at(request->slot), number,
+					request->reply, &sender->reply_in, reply);
+	if (ack->done != number || ack->reply_len != pmv_reply_len(request->reply))
+		return false;
+	pmv_reply_unpack(reply, ack->reply, request->reply);
+	return true;
+}
+
+void pmv_chain_request_answered(const struct pmv_chain_request *request, struct pmv_run *run,
+				uint64_t number, const struct pmv_ack *ack)
+{
+	const struct pmv_sender *sender = &pmv_run_initiator(run)->mailbox->sender;
 	struct pmv_reply reply;
 
-	if (pmv_reply_decode(slot, number, pmv_reply_len(request->results_len), &sender->reply_in,
-			     &reply) &&
-	    is_valid(request, &reply)) {
+	if (find_reply(request, sender, number, ack, &reply) && is_valid(request, &reply)) {
 		/* The target has written large results before the acknowledgement. */
 		if (request->large)
 			atomic_thread_fence(memory_order_acquire);

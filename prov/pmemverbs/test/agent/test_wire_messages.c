@@ -85,9 +85,10 @@ static void reseal(uint8_t *buf, size_t len)
 Test(wire, sizes_are_what_the_header_says)
 {
 	cr_expect_eq(PMV_ACKS_AT, 32768);
-	cr_expect_eq(PMV_REPLIES_AT, 34816);
-	cr_expect_eq(PMV_BLOCK_SIZE, 34816 + 8 * 1040);
-	cr_expect_eq(sizeof(struct pmv_reply), 1040);
+	cr_expect_eq(PMV_REPLIES_AT, 49152);
+	cr_expect_eq(PMV_BLOCK_SIZE, 49152 + 8 * 1040);
+	cr_expect_eq(sizeof(struct pmv_ack), 256);
+	cr_expect_eq(PMV_ACK_ROOM, 224);
 	cr_expect_eq(PMV_MESSAGE_SIZE, 512);
 	cr_expect_eq(PMV_STORE_ROOM(20), 0);
 	cr_expect_eq(PMV_STORE_ROOM(1), 512 - 32 - 24);
@@ -483,8 +484,8 @@ Test(message, that_stores_without_a_range_or_more_than_it_has_is_malformed)
 /* Acknowledgements */
 
 union ack_slot {
-	uint64_t words[PMV_ACK_SIZE / 8];
-	uint8_t bytes[PMV_ACK_SIZE];
+	uint64_t words[PMV_ACK_SLOT / 8];
+	uint8_t bytes[PMV_ACK_SLOT];
 };
 
 static const struct pmv_ack ack_out = {
@@ -501,13 +502,77 @@ Test(ack, is_what_the_header_says_byte_by_byte)
 				      0,    0,    0, 0, 0, 0x18, 0x17, 0x16, 0x15, 0x14, 0x13,
 				      0x12, 0x11, 3, 0, 0, 0,    0x24, 0x23, 0x22, 0x21}};
 
-	pmv_ack_encode(slot.bytes, &ack_out, &ack_seal);
+	cr_expect_eq(pmv_ack_encode(slot.bytes, &ack_out, &ack_seal), PMV_ACK_SIZE);
 	reseal_with(expected.bytes, PMV_ACK_SIZE, &ack_seal);
 	cr_expect_arr_eq(slot.bytes, expected.bytes, PMV_ACK_SIZE);
 	cr_expect_eq(PMV_FAULT_NONE, 0);
 	cr_expect_eq(PMV_FAULT_MESSAGE, 1);
 	cr_expect_eq(PMV_FAULT_ACCESS, 2);
 	cr_expect_eq(PMV_FAULT_IO, 3);
+}
+
+/* The reply to a chain of two steps, with 3 bytes of results. */
+static const struct pmv_reply_size two_steps = {2, 3};
+
+static struct pmv_ack ack_with_reply(void)
+{
+	static const struct pmv_reply reply = {
+		.steps = {{.done = 0x010203, .status = 4}, {.done = 3, .status = 5}},
+		.results = "xyz"};
+	struct pmv_ack ack = ack_out;
+
+	ack.reply_len = 16;
+	pmv_reply_pack(ack.reply, &reply, two_steps);
+	return ack;
+}
+
+Test(ack, has_a_reply_behind_it)
+{
+	static const uint8_t expected[] = {3, 0, 16, 0, 0x24, 0x23, 0x22, 0x21, 3, 2, 1, 4,
+					   3, 0, 0,  5, 'x',  'y',  'z',  0,    0, 0, 0, 0};
+	struct pmv_ack ack = ack_with_reply(), in;
+	struct pmv_reply reply;
+	union ack_slot slot;
+
+	cr_expect_eq(pmv_reply_len(two_steps), 16);
+	cr_expect_eq(pmv_ack_encode(slot.bytes, &ack, &ack_seal), PMV_ACK_SIZE + 16);
+	cr_expect_arr_eq(slot.bytes + 24, expected, sizeof(expected));
+	cr_assert(pmv_ack_decode(slot.bytes, NUMBER, &ack_seal, &in));
+	cr_expect_eq(in.reply_len, 16);
+	pmv_reply_unpack(&reply, in.reply, two_steps);
+	cr_expect_eq(reply.steps[0].done, 0x010203);
+	cr_expect_eq(reply.steps[1].status, 5);
+	cr_expect_arr_eq(reply.results, "xyz", 3);
+	/* The seal is of both. */
+	for (size_t i = 0; i < PMV_ACK_SIZE + 16; i++) {
+		slot.bytes[i] ^= 1;
+		cr_assert_not(pmv_ack_decode(slot.bytes, NUMBER, &ack_seal, &in));
+		slot.bytes[i] ^= 1;
+	}
+}
+
+/* A peer may say what it likes of the length. */
+Test(ack, with_a_reply_beyond_its_slot_has_not_arrived)
+{
+	for (unsigned int len = 0; len < 1U << 16; len++) {
+		struct pmv_ack ack = ack_with_reply(), in;
+		union ack_slot slot;
+		size_t sealed = PMV_ACK_SIZE + (len < PMV_ACK_ROOM ? len : PMV_ACK_ROOM);
+
+		ack.reply_len = len & 0xffff;
+		memcpy(slot.bytes, &ack, sizeof(ack));
+		reseal_with(slot.bytes, sealed, &ack_seal);
+		cr_assert_eq(pmv_ack_decode(slot.bytes, NUMBER, &ack_seal, &in),
+			     len <= PMV_ACK_ROOM && len % 8 == 0, "%u bytes", len);
+	}
+}
+
+Test(ack, has_room_for_replies_that_are_short)
+{
+	cr_expect(pmv_reply_is_short((struct pmv_reply_size){16, 160}));
+	cr_expect_not(pmv_reply_is_short((struct pmv_reply_size){16, 161}));
+	cr_expect(pmv_reply_is_short((struct pmv_reply_size){1, 220}));
+	cr_expect_not(pmv_reply_is_short((struct pmv_reply_size){1, 221}));
 }
 
 Test(ack, is_read_as_it_was_written)
