@@ -168,7 +168,7 @@ static enum pmv_chain_status read_step(struct execution *ex, const struct pmv_ch
 
 	/* There may be no memory for nothing. */
 	if (!status && large && place.len)
-		to = ex->carrier->large + step->result_at;
+		to = ex->carrier->large->memory + step->result_at;
 	if (!status)
 		status = load(&place, to);
 	release(ex, &place);

@@ -510,12 +510,9 @@ static void execute_chain(struct pmv_writeback_batch *batch, struct pmv_regions 
 {
 	const struct pmv_flush_message *request = &work->request;
 	struct carried carried = {batch, regions, work};
-	const struct pmv_chain_carrier carrier = {regions,
-						  work->disk != PMV_DISK_NONE,
-						  work->large ? work->large->memory : NULL,
-						  commit_chain,
-						  chain_stored,
-						  &carried};
+	const struct pmv_chain_carrier carrier = {regions,      work->disk != PMV_DISK_NONE,
+						  work->large,  commit_chain,
+						  chain_stored, &carried};
 	struct pmv_chain chain;
 	enum pmv_fault fault;
 
