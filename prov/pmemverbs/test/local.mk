@@ -97,7 +97,7 @@ test_thread_SOURCES = %D%/agent/test_thread.c %D%/agent/test_thread_share.c $(sl
 test_syncing_SOURCES = %D%/agent/test_syncing.c %D%/agent/test_syncing_calls.c %D%/agent/test_stand_in.c \
 	%D%/agent/disks.c %D%/agent/disks.h
 test_thread_start_SOURCES = %D%/agent/test_thread_start.c
-test_wire_SOURCES = %D%/agent/test_wire.c %D%/agent/test_wire_messages.c %D%/agent/test_wire.h
+test_wire_SOURCES = %D%/agent/test_wire.c %D%/agent/test_wire_messages.c %D%/agent/test_wire_replies.c %D%/agent/test_wire.h
 test_writeback_SOURCES = %D%/agent/test_writeback.c %D%/agent/test_writeback_stores.c $(slices_sources)
 
 # commit/
