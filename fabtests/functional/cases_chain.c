@@ -282,6 +282,148 @@ static int follows_writes(struct fx *fx)
 	return same(&ground);
 }
 
+/* Large results: in memory that the target may write, between bytes that it must not change */
+
+#define MARGIN 64
+#define MARK 0x5a
+
+struct large {
+	struct region region;
+	unsigned char memory[MARGIN + SIZE + MARGIN];
+};
+
+static int open_large(struct ground *ground, struct large *large, uint64_t access)
+{
+	int ret = region_register(&ground->link->target->node, &large->region,
+				  large->memory + MARGIN, SIZE, access, 0);
+
+	return ret ? failed_call(ground->fx, "fi_mr_reg", ret) : 0;
+}
+
+static struct fi_pmemverbs_step into(const struct ground *ground, struct large *large,
+				     struct fi_pmemverbs_step step, size_t offset)
+{
+	memset(large->memory, MARK, sizeof(large->memory));
+	step.result = large->memory + MARGIN;
+	step.result_mr = large->region.mr;
+	return at(ground, step, offset);
+}
+
+/* expect_large -- so many bytes have arrived, all of them, and nothing else has changed */
+static int expect_large(const struct ground *ground, const struct large *large, size_t offset,
+			size_t len)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(large->memory); i++) {
+		bool inside = i >= MARGIN && i < MARGIN + len;
+		unsigned char right = inside ? ground->remote->shadow[offset + i - MARGIN] : MARK;
+
+		if (large->memory[i] != right)
+			return failed(ground->fx, "byte %zu around a result of %zu is wrong", i,
+				      len);
+	}
+	return 0;
+}
+
+static int read_large(struct ground *ground, struct large *large)
+{
+	static const size_t lens[] = {SIZE, 4096, SIZE - 1, 961, 1, 20000};
+	struct fi_pmemverbs_step steps[2];
+	uint64_t word, pair[2] = {ground->remote->addr + 100, 5000};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(lens); i++) {
+		steps[0] = into(ground, large, STEP(READ, .len = lens[i]), SIZE - lens[i]);
+		steps[1] = at(ground, STEP(READ, .result = &word, .len = 8), 8 * i);
+		if (run_chain(ground, steps, 2) || expect_status(ground, &steps[0], 0) ||
+		    expect(ground->fx, steps[0].done == lens[i], "%zu bytes, not %zu",
+			   steps[0].done, lens[i]) ||
+		    expect_large(ground, large, SIZE - lens[i], lens[i]) ||
+		    expect(ground->fx, !memcmp(&word, ground->remote->shadow + 8 * i, 8),
+			   "a small result beside a large one is wrong"))
+			return -1;
+	}
+	/* Through a pointer, up to its bound. */
+	steps[0] = at(ground, STEP(WRITE, .operand = pair, .len = 16), 0);
+	now_has(ground, 0, pair, 16);
+	steps[1] = into(ground, large,
+			STEP(READ, .len = SIZE,
+			     .flags = FI_PMEMVERBS_STEP_INDIRECT | FI_PMEMVERBS_STEP_BOUNDED |
+				      FI_PMEMVERBS_STEP_CONDITIONAL),
+			0);
+	if (run_chain(ground, steps, 2) ||
+	    expect(ground->fx, steps[1].done == pair[1], "%zu bytes, and the bound is %zu",
+		   steps[1].done, (size_t) pair[1]))
+		return -1;
+	return expect_large(ground, large, 100, pair[1]);
+}
+
+/* refuse_large -- what can't be written there, or is too long */
+static int refuse_large(struct ground *ground, struct large *large)
+{
+	struct fi_pmemverbs_step good = into(ground, large, STEP(READ, .len = 4096), 0), bad[4];
+	static const ssize_t right[] = {-FI_EINVAL, -FI_EINVAL, -FI_EMSGSIZE, -FI_EMSGSIZE};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(bad); i++)
+		bad[i] = good;
+	bad[0].result_mr = ground->link->local.mr;
+	bad[1].result = large->memory + MARGIN + SIZE - 4095;
+	bad[2].len = SIZE + 1;
+	bad[3].result_mr = NULL;
+	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+		ssize_t ret =
+			ground->ops->post(ground->link->conn.ep, &bad[i], 1, NULL, FI_COMPLETION);
+
+		if (expect(ground->fx, ret == right[i], "chain %zu: %zd, not %zd", i, ret,
+			   right[i]))
+			return -1;
+	}
+	return run_chain(ground, &good, 1) || expect_large(ground, large, 0, 4096);
+}
+
+static int large_results(struct fx *fx)
+{
+	static struct large large;
+	struct ground ground;
+	int ret;
+
+	if (open_ground(fx, NULL, &ground) || open_large(&ground, &large, FI_REMOTE_WRITE))
+		return -1;
+	ret = read_large(&ground, &large) || refuse_large(&ground, &large) || same(&ground);
+	region_close(&large.region);
+	return ret ? -1 : 0;
+}
+
+/* Its key is withdrawn before the target writes: that connection ends, and no other one. */
+static int large_result_withdrawn(struct fx *fx)
+{
+	static struct large large;
+	struct target_proc *target;
+	struct fi_pmemverbs_step step;
+	struct ground ground;
+	struct link *other;
+	struct op *op;
+
+	if (!is_pmemverbs(fx))
+		return skipped(fx, "chains are pmemverbs' own");
+	target = fx_target(fx, NULL);
+	if (!target || open_ground(fx, target, &ground) ||
+	    open_large(&ground, &large, FI_REMOTE_WRITE) || !(other = fx_link(fx, target, NULL)))
+		return -1;
+	step = into(&ground, &large, STEP(READ, .len = SIZE), 0);
+	if (target_signal(target, SIGSTOP) || post_chain(&ground, ground.link, &step, 1, &op))
+		return -1;
+	region_close(&large.region);
+	if (target_signal(target, SIGCONT) || await_error(ground.link, op) ||
+	    expect_status(&ground, &step, FI_PMEMVERBS_STEP_UNKNOWN) ||
+	    expect_large(&ground, &large, 0, 0))
+		return -1;
+	step = at(&ground, STEP(READ, .len = 8), 0);
+	return post_chain(&ground, other, &step, 1, &op) || await(other, op) ? -1 : 0;
+}
+
 /* Nothing that a peer asks for reaches beyond a region; and the connection goes on. */
 static int hostile(struct fx *fx)
 {
@@ -419,6 +561,8 @@ const struct test_case chain_cases[] = {
 	{"chain_conditions", conditions},
 	{"chain_buffers", buffers},
 	{"chain_follows_writes", follows_writes},
+	{"chain_large_results", large_results},
+	{"chain_large_withdrawn", large_result_withdrawn},
 	{"chain_hostile", hostile},
 	{"chain_races", races},
 	{"chain_target_killed", killed},

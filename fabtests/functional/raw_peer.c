@@ -233,7 +233,7 @@ void raw_seal(const struct raw *raw, uint8_t *bytes, size_t len)
 bool raw_take_ack(struct raw *raw, unsigned int ms, struct pmv_ack *ack)
 {
 	uint64_t number = raw->acks + 1, end = now_ns() + ms * 1000000ULL;
-	const uint8_t *slot = raw->block + PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE;
+	const uint8_t *slot = raw->block + pmv_ack_at(number);
 
 	do {
 		raw_reap(raw);

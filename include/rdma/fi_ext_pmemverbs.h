@@ -258,8 +258,12 @@ struct fi_pmemverbs_file_ops {
 #define FI_PMEMVERBS_CHAIN_OPS "pmemverbs_chain_ops_v1"
 
 #define FI_PMEMVERBS_CHAIN_STEPS 16
-/* Results of one chain have this many bytes at most, and a step of a CAS this many. */
+/*
+ * Results of one chain have this many bytes at most, those with a result_mr this many, and a step
+ * of a CAS this many.
+ */
 #define FI_PMEMVERBS_CHAIN_RESULTS 960
+#define FI_PMEMVERBS_CHAIN_LARGE 65536
 #define FI_PMEMVERBS_CHAIN_CAS 32
 /* Words of 8 bytes that steps of a chain hand on to later ones.  They are 0 when it begins. */
 #define FI_PMEMVERBS_CHAIN_WORDS 4
@@ -341,6 +345,11 @@ struct fi_pmemverbs_step {
 	size_t done;     /* bytes that were read or written */
 	uint32_t status; /* enum fi_pmemverbs_step_status */
 	uint32_t reserved;
+	/*
+	 * Of a READ: the target writes the result straight to `result`, which lies in this region
+	 * of the endpoint's domain, with FI_REMOTE_WRITE.  NULL: it comes with the acknowledgement.
+	 */
+	struct fid_mr *result_mr;
 };
 
 /* Equal buffers, side by side in a region of the target.  All of it is to be read only. */

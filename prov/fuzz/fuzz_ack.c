@@ -33,6 +33,7 @@ struct ack {
 	uint64_t number; /* 0: nothing that is sealed is there */
 	uint64_t done;
 	uint32_t fault;
+	size_t len; /* what the seal is of */
 };
 
 struct initiator {
@@ -96,7 +97,7 @@ static void see_post(struct fake *fake, const struct fake_post *post, void *arg)
 
 static uint8_t *slot_of(uint64_t number)
 {
-	return initiator.mailbox->link.block + PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE;
+	return initiator.mailbox->link.block + pmv_ack_at(number);
 }
 
 enum {
@@ -121,32 +122,37 @@ static void answer(void)
 		ack.done = input_64(&initiator.input);
 	if (how & FAULT)
 		ack.fault = (enum pmv_fault) input_16(&initiator.input);
+	/* Some are too long, and no acknowledgements. */
+	ack.reply_len = (how >> 4) * 16;
+	if (ack.reply_len > PMV_ACK_ROOM)
+		how |= WRONG_SEAL;
 	if (!(how & WRONG_SEAL))
-		peer_seal(&ack, sizeof(ack), &initiator.mailbox->sender.ack_in);
+		peer_seal(&ack, PMV_ACK_SIZE + ack.reply_len, &initiator.mailbox->sender.ack_in);
 	memcpy(slot_of(ack.number), &ack, sizeof(ack));
 	initiator.acks[ack.number % PMV_SLOTS] =
-		(struct ack){how & WRONG_SEAL ? 0 : ack.number, ack.done, ack.fault};
+		(struct ack){how & WRONG_SEAL ? 0 : ack.number, ack.done, ack.fault,
+			     how & WRONG_SEAL ? 0 : PMV_ACK_SIZE + ack.reply_len};
 }
 
 static void write_block(void)
 {
-	uint8_t before[PMV_ACK_SIZE], buf[UINT8_MAX];
+	uint8_t before[PMV_ACK_SLOT], buf[UINT8_MAX];
 	size_t at = input_16(&initiator.input) % (PMV_BLOCK_SIZE - sizeof(buf));
 	size_t len = input_8(&initiator.input);
 
 	if (at < PMV_ACKS_AT)
-		at = PMV_ACKS_AT + at % (PMV_SLOTS * PMV_ACK_SIZE - sizeof(buf));
+		at = PMV_ACKS_AT + at % (PMV_SLOTS * PMV_ACK_SLOT - sizeof(buf));
 	input_copy(&initiator.input, buf, len);
 	for (uint64_t slot = 0; slot < PMV_SLOTS; slot++) {
-		uint8_t *start = slot_of(slot), *end = start + PMV_ACK_SIZE;
+		uint8_t *start = slot_of(slot), *end = start + PMV_ACK_SLOT;
 		uint8_t *to = initiator.mailbox->link.block + at;
 
-		memcpy(before, start, PMV_ACK_SIZE);
+		memcpy(before, start, PMV_ACK_SLOT);
 		for (size_t i = 0; i < len; i++) {
 			if (to + i >= start && to + i < end)
 				to[i] = buf[i];
 		}
-		if (memcmp(before, start, PMV_ACK_SIZE))
+		if (memcmp(before, start, initiator.acks[slot].len))
 			initiator.acks[slot].number = 0;
 	}
 }

@@ -6,6 +6,7 @@
  * real one, over the test core.  It must
  *   - touch nothing outside of the regions, nor change one that peers may only read,
  *   - answer every message, and a chain that keeps to the rules with a reply that does,
+ *   - write large results before the reply, where the steps say and nowhere else,
  *   - have made durable what a chain has changed whose last step commits, if it says so,
  *   - hold no lock and no buffer back when all chains have ended.
  */
@@ -20,6 +21,7 @@
 #define BUFFERS 4
 #define BUFFERS_AT 1024
 #define BUFFER_SIZE 64
+#define RESULT_KEY 0x4711 /* of the peer's memory */
 
 struct chains {
 	struct peer peer;
@@ -28,8 +30,10 @@ struct chains {
 	struct fi_pmemverbs_chain_ops *ops;
 	struct fi_pmemverbs_list *list;
 	uint64_t told, acked;
-	bool faulted; /* the last one that was acknowledged */
-	bool replied; /* to it */
+	bool faulted;       /* the last one that was acknowledged */
+	bool replied;       /* to it */
+	unsigned int large; /* results of it */
+	size_t large_len;   /* of all of them */
 	bool malformed;
 	struct pmv_chain chain; /* that is executed */
 	bool valid;
@@ -40,50 +44,102 @@ static struct chains chains;
 
 /* What the agent sends */
 
-static void see_reply(const struct fake_post *post)
+/* next_large -- from a step on; NULL: there is none */
+static const struct pmv_chain_step *next_large(unsigned int *step)
 {
-	uint64_t buf[PMV_REPLY_SIZE / sizeof(uint64_t)];
-	struct pmv_reply reply;
+	while (*step < chains.chain.count) {
+		const struct pmv_chain_step *at = &chains.chain.steps[(*step)++];
 
-	cr_assert(chains.valid);
-	cr_assert_eq(post->op.len, pmv_reply_len(chains.chain.results_len));
-	memcpy(buf, post->op.buf, post->op.len);
-	cr_assert(pmv_reply_decode((uint8_t *) buf, chains.told, post->op.len,
-				   &chains.pair->from->mailbox.sender.reply_in, &reply));
-	for (unsigned int i = 0; i < PMV_CHAIN_STEPS; i++) {
+		if (at->head.flags & PMV_CHAIN_LARGE)
+			return at;
+	}
+	return NULL;
+}
+
+/* see_large -- they come in the order of the steps, of which some may have read nothing */
+static void see_large(const struct fake_post *post)
+{
+	const struct pmv_chain_step *step;
+
+	cr_assert(chains.valid && !chains.replied);
+	do
+		cr_assert(step = next_large(&chains.large));
+	while (step->result_addr != post->op.addr);
+	cr_assert(post->op.len && post->op.len <= step->head.len);
+	chains.large_len += post->op.len;
+}
+
+/* see_reply -- by itself, or with the acknowledgement */
+static void see_reply(const struct pmv_reply *reply)
+{
+	size_t large_len = 0;
+
+	for (unsigned int i = 0; i < chains.chain.count; i++) {
 		const struct pmv_chain_step *step = &chains.chain.steps[i];
 
-		cr_assert(reply.status[i] <= PMV_CHAIN_NOT_REACHED);
-		cr_assert(i < chains.chain.count || (!reply.status[i] && !reply.done[i]));
-		cr_assert(i >= chains.chain.count || reply.done[i] <= step->head.len ||
-			  reply.done[i] == PMV_CHAIN_WORD);
+		cr_assert(reply->steps[i].status <= PMV_CHAIN_NOT_REACHED);
+		cr_assert(reply->steps[i].done <= step->head.len ||
+			  reply->steps[i].done == PMV_CHAIN_WORD);
+		if (step->head.flags & PMV_CHAIN_LARGE)
+			large_len += reply->steps[i].done;
 	}
+	cr_assert_eq(chains.large_len, large_len);
+	cr_assert(!chains.replied);
 	chains.replied = true;
+}
+
+static void see_long_reply(const struct fake_post *post)
+{
+	uint64_t buf[PMV_REPLY_SIZE / sizeof(uint64_t)];
+	const struct pmv_reply_size size = pmv_chain_reply_size(&chains.chain);
+	struct pmv_reply reply;
+
+	cr_assert(chains.valid && !pmv_reply_is_short(size));
+	cr_assert_eq(post->op.len, 2 * sizeof(uint64_t) + pmv_reply_len(size));
+	memcpy(buf, post->op.buf, post->op.len);
+	cr_assert(pmv_reply_decode((uint8_t *) buf, chains.told, size,
+				   &chains.pair->from->mailbox.sender.reply_in, &reply));
+	see_reply(&reply);
+}
+
+static void see_ack(const struct fake_post *post)
+{
+	const struct pmv_mailbox *home = &chains.pair->from->mailbox;
+	const struct pmv_reply_size size = pmv_chain_reply_size(&chains.chain);
+	uint64_t buf[PMV_ACK_SLOT / sizeof(uint64_t)];
+	struct pmv_reply reply;
+	struct pmv_ack ack;
+
+	memcpy(buf, post->op.buf, post->op.len);
+	cr_assert(pmv_ack_decode((uint8_t *) buf, buf[0], &home->sender.ack_in, &ack));
+	cr_assert_eq(post->op.len, PMV_ACK_SIZE + ack.reply_len);
+	cr_assert_eq(ack.done, chains.told);
+	if (ack.reply_len) {
+		cr_assert(chains.valid && ack.reply_len == pmv_reply_len(size));
+		pmv_reply_unpack(&reply, ack.reply, size);
+		see_reply(&reply);
+	}
+	cr_assert(chains.replied == chains.valid);
+	chains.acked = ack.done;
+	chains.faulted = ack.fault;
 }
 
 static void see_post(struct fake *fake, const struct fake_post *post, void *arg)
 {
-	const struct pmv_mailbox *home = &chains.pair->from->mailbox;
 	size_t at = post->op.addr - chains.pair->to->mailbox.link.peer.addr;
-	uint64_t buf[PMV_ACK_SIZE / sizeof(uint64_t)];
-	struct pmv_ack ack;
 
 	(void) fake;
 	(void) arg;
+	if (post->op.key == RESULT_KEY)
+		see_large(post);
 	if (post->op.key != chains.pair->to->mailbox.link.peer.key)
 		return;
 	if (at >= PMV_REPLIES_AT) {
 		cr_assert_eq(at, pmv_reply_at(chains.chain.reply));
-		see_reply(post);
-		return;
+		see_long_reply(post);
+	} else {
+		see_ack(post);
 	}
-	cr_assert_eq(post->op.len, PMV_ACK_SIZE);
-	memcpy(buf, post->op.buf, sizeof(buf));
-	cr_assert(pmv_ack_decode((uint8_t *) buf, buf[0], &home->sender.ack_in, &ack));
-	cr_assert_eq(ack.done, chains.told);
-	cr_assert(chains.replied == chains.valid);
-	chains.acked = ack.done;
-	chains.faulted = ack.fault;
 }
 
 /* What the peer asks for */
@@ -104,7 +160,7 @@ static struct pmv_range input_place(void)
 	return place;
 }
 
-static void input_step(struct pmv_chain_step *step)
+static void input_step(struct pmv_chain_step *step, unsigned int number)
 {
 	static const uint8_t bytes[PMV_MESSAGE_SIZE] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
 	uint8_t kind = input_8(&chains.input), words = input_8(&chains.input);
@@ -115,7 +171,7 @@ static void input_step(struct pmv_chain_step *step)
 	*step = (struct pmv_chain_step){0};
 	head->kind = (uint8_t) (1 + (kind & 7) % 6);
 	head->compare = (kind >> 3) % 6;
-	head->flags = input_16(&chains.input) & 0x7ff;
+	head->flags = input_16(&chains.input) & 0xfff;
 	head->len = input_16(&chains.input) % 64;
 	head->to = words & 3;
 	head->from = words >> 2 & 3;
@@ -136,6 +192,8 @@ static void input_step(struct pmv_chain_step *step)
 		head->len = 8;
 	if (head->kind == PMV_CHAIN_FREE)
 		head->len = 0;
+	if (head->kind == PMV_CHAIN_READ && (head->flags & PMV_CHAIN_LARGE))
+		head->len *= 1U << (words >> 5);
 	if (head->kind < PMV_CHAIN_ALLOCATE && !(head->flags & PMV_CHAIN_INDIRECT))
 		head->to_key = 0;
 	step->expected = cas && !(head->flags & PMV_CHAIN_EXPECT_SCRATCH) ? bytes + 9 : NULL;
@@ -146,18 +204,24 @@ static void input_step(struct pmv_chain_step *step)
 	step->swap_mask = head->flags & PMV_CHAIN_MASK_SWAP ? bytes + 2 : NULL;
 	step->from_addr = from.addr;
 	step->from_key = (uint32_t) from.key;
+	step->result_addr = number;
+	step->result_key = RESULT_KEY;
 }
 
 /* mask_flags -- to those that the kind may have: else hardly any chain keeps to the rules */
 static void mask_flags(struct pmv_chain_step *step)
 {
-	static const uint16_t may[] = {0, 0x3f, 0xf7 & ~8, 0x7fd, 0xfd, 0xdc, 0x34};
+	static const uint16_t may[] = {0, 0x83f, 0xf7 & ~8, 0x7fd, 0xfd, 0xdc, 0x34};
 	uint16_t flags = step->head.flags & may[step->head.kind];
 
 	if (!(flags & PMV_CHAIN_INDIRECT))
 		flags &= (uint16_t) ~PMV_CHAIN_BOUNDED;
 	if (flags & PMV_CHAIN_FROM_SCRATCH)
 		flags &= (uint16_t) ~PMV_CHAIN_FROM_MEMORY;
+	if (flags & PMV_CHAIN_LARGE) {
+		flags &= (uint16_t) ~PMV_CHAIN_REDIRECT;
+		step->head.to = 0;
+	}
 	step->head.flags = flags;
 }
 
@@ -212,7 +276,7 @@ static void run_chain(void)
 		return;
 	chain.count = 1 + input_8(&chains.input) % 8;
 	for (unsigned int i = 0; i < chain.count; i++) {
-		input_step(&chain.steps[i]);
+		input_step(&chain.steps[i], i);
 		if (how & 0xf0)
 			mask_flags(&chain.steps[i]);
 	}
@@ -224,6 +288,8 @@ static void run_chain(void)
 	for (int i = 0; i < PAIR_MEMORIES; i++)
 		memcpy(chains.before[i], chains.pair->memory[i], PAIR_SIZE);
 	chains.replied = false;
+	chains.large = 0;
+	chains.large_len = 0;
 	send_message(len, bytes);
 	pair_serve(chains.pair);
 	cr_assert_eq(chains.acked, chains.told);

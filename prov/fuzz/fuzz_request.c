@@ -150,7 +150,7 @@ static void see_post(struct fake *fake, const struct fake_post *post, void *arg)
 	memcpy(buf, post->op.buf, sizeof(buf));
 	cr_assert(pmv_ack_decode((uint8_t *) buf, buf[0], &home->sender.ack_in, &ack));
 	cr_assert_eq(post->op.addr - target.pair->to->mailbox.link.peer.addr,
-		     PMV_ACKS_AT + ack.number % PMV_SLOTS * PMV_ACK_SIZE);
+		     pmv_ack_at(ack.number));
 	/* It comes again if there was no room for it. */
 	cr_assert(ack.number == target.acks || ack.number == target.acks + 1);
 	cr_assert(ack.done > target.acked || ack.number == target.acks);

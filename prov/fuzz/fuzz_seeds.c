@@ -146,7 +146,7 @@ static void see_ack(struct fake *fake, const struct fake_post *post, void *arg)
 	(void) fake, (void) arg;
 	if (post->op.key != peer.pair->to->mailbox.link.peer.key)
 		return;
-	memcpy(&sent, post->op.buf, sizeof(sent));
+	memcpy(&sent, post->op.buf, post->op.len);
 	add_8(&ack, ACK_ANSWER);
 	add_8(&ack, 0);
 	add_8(&ack, (unsigned int) (sent.done - acked));

@@ -14,6 +14,10 @@
  * 3. A step that is not the first has stored nothing that the processor sees before the one in
  *    front of it has.
  *
+ * In another chain a step stores, and one behind it reads that as a large result.  Another chain
+ * stores there meanwhile.  If the initiator was told that the first one has succeeded, the result
+ * is there, and is what the first one has stored.
+ *
  * A mutant does one thing wrong, and must break one of these rules.
  */
 #include <stdio.h>
@@ -23,6 +27,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
+#include "agent/large_results.h"
 #include "checks.h"
 #include "world_impl.h"
 
@@ -31,6 +36,7 @@
 
 /* A chain: bit n of commits is that of step n. */
 struct program {
+	bool reads;  /* a large result; then no more is looked at than that */
 	bool writes; /* something is written before */
 	unsigned int steps;
 	unsigned int commits;
@@ -40,7 +46,9 @@ struct program {
 struct chain {
 	const struct program *program;
 	struct fi_pmemverbs_chain_ops *ops;
-	struct fi_pmemverbs_step steps[MOST_STEPS];
+	struct fi_pmemverbs_step steps[MOST_STEPS + 1], later;
+	struct fid_mr *result_mr;
+	uint64_t result;
 	uint64_t zero, values[MOST_STEPS + 1];
 	unsigned int posted;
 	bool told, succeeded;
@@ -57,6 +65,37 @@ static char *line(const struct world *world, unsigned int n)
 	size_t page = n && world->config.domain == PMV_PAGE ? HW_PAGE : 0;
 
 	return world->memory[0] + page + n * HW_LINE;
+}
+
+/* open_reading -- behind what was stored; and what is stored later */
+static void open_reading(struct world *world, struct chain *chain)
+{
+	struct pmv_ep *away = pmv_to_ep(world->away.eps[0]);
+
+	world_sure(fi_mr_reg(world->home.domain, &chain->result, sizeof(chain->result),
+			     FI_REMOTE_WRITE, 0, 0, 0, &chain->result_mr, NULL));
+	/* Its pages are no part of the arena. */
+	away->mailbox.receiver.large[0] = pmv_large_results_open(away->engine.engine);
+	if (!away->mailbox.receiver.large[0])
+		abort();
+	chain->later = chain->steps[0];
+	chain->later.operand = &chain->values[MOST_STEPS];
+	chain->steps[chain->program->steps] = (struct fi_pmemverbs_step){
+		.kind = FI_PMEMVERBS_STEP_READ,
+		.addr = chain->steps[0].addr,
+		.key = chain->steps[0].key,
+		.len = 8,
+		.result = &chain->result,
+		.result_mr = chain->result_mr,
+	};
+}
+
+static void close_chain(struct world *world)
+{
+	struct chain *chain = chain_of(world);
+
+	if (chain->result_mr)
+		world_sure(fi_close(&chain->result_mr->fid));
 }
 
 static void open_chain(struct world *world)
@@ -83,19 +122,17 @@ static void open_chain(struct world *world)
 			.flags = program->commits & 1U << i ? FI_PMEMVERBS_STEP_COMMIT : 0,
 		};
 	}
+	if (program->reads)
+		open_reading(world, chain);
 }
 
-/* The blocks beyond the messages, where replies come: nobody tells of what changes there. */
+/* Replies come with acknowledgements.  Nobody tells of what changes in memory for large ones. */
 static void add_spans(const struct world *world, struct explore_world *explored)
 {
-	struct fid_ep *const eps[] = {world->home.eps[0], world->away.eps[0]};
+	const struct pmv_receiver *receiver = &pmv_to_ep(world->away.eps[0])->mailbox.receiver;
 
-	for (size_t i = 0; i < 2; i++) {
-		const struct pmv_link *link = &pmv_to_ep(eps[i])->mailbox.link;
-
-		world_add_span(explored, link->block + PMV_REPLIES_AT, 128, GROUP_BOTH);
-		world_add_span(explored, link->outbox + PMV_REPLIES_AT, 128, GROUP_BOTH);
-	}
+	if (receiver->large[0])
+		world_add_span(explored, receiver->large[0]->memory, sizeof(uint64_t), GROUP_BOTH);
 	world_add_files(world, explored);
 }
 
@@ -106,7 +143,9 @@ static void leave(struct world *world)
 
 static bool may_post(const struct world *world)
 {
-	return chain_of(world)->posted < 2;
+	const struct chain *chain = chain_of(world);
+
+	return chain->posted < (chain->program->reads ? 3 : 2);
 }
 
 static ssize_t post_write(struct world *world)
@@ -122,9 +161,12 @@ static void post_next(struct world *world)
 	struct chain *chain = chain_of(world);
 	ssize_t ret = 0;
 
-	if (chain->posted)
-		ret = chain->ops->post(world->home.eps[0], chain->steps, chain->program->steps,
-				       chain, FI_COMPLETION);
+	if (chain->posted == 2)
+		ret = chain->ops->post(world->home.eps[0], &chain->later, 1, NULL, FI_COMPLETION);
+	else if (chain->posted)
+		ret = chain->ops->post(world->home.eps[0], chain->steps,
+				       chain->program->steps + chain->program->reads, chain,
+				       FI_COMPLETION);
 	else if (chain->program->writes)
 		ret = post_write(world);
 	if (ret && ret != -FI_EAGAIN)
@@ -201,6 +243,14 @@ static bool first_lost(const struct world *world, unsigned int before, unsigned 
 	return false;
 }
 
+static const char *check_result(const struct chain *chain, bool final)
+{
+	if (chain->succeeded && chain->result != chain->values[1])
+		return chain->result ? "a later chain has changed a large result"
+				     : "the chain succeeds without its large result";
+	return final && !chain->succeeded ? "the chain fails" : NULL;
+}
+
 static const char *check(void *arg, bool final)
 {
 	const struct world *world = arg;
@@ -210,6 +260,8 @@ static const char *check(void *arg, bool final)
 
 	if (*world->wrong)
 		return world->wrong;
+	if (program->reads)
+		return check_result(chain, final);
 	for (unsigned int i = 1; i <= program->steps; i++) {
 		/* All lines before this are durable when step i is executed. */
 		if (program->commits & 1U << (i - 1))
@@ -230,7 +282,8 @@ static const char *check(void *arg, bool final)
 static void describe_post(const struct world *world, char *buf, size_t len)
 {
 	snprintf(buf, len, "the initiator posts %s",
-		 chain_of(world)->posted            ? "the chain"
+		 chain_of(world)->posted == 2       ? "another chain"
+		 : chain_of(world)->posted          ? "the chain"
 		 : chain_of(world)->program->writes ? "a write"
 						    : "nothing");
 }
@@ -240,6 +293,7 @@ static const struct world_app chains = {
 	.transmit = FI_TRANSMIT,
 	.open = open_chain,
 	.add_spans = add_spans,
+	.close = close_chain,
 	.leave = leave,
 	.may_post = may_post,
 	.post = post_next,
@@ -271,6 +325,18 @@ struct mutant {
 	void (*believe)(struct world_config *config);
 };
 
+/* ignore_order -- the provider takes it for a path that keeps it */
+static void ignore_order(struct world_config *config)
+{
+	config->rules.relaxed = true;
+}
+
+/* concerns_results -- and what becomes durable is no matter */
+static bool concerns_results(const struct mutant *mutant)
+{
+	return mutant->believe == ignore_order;
+}
+
 static const struct mutant mutants[] = {
 	{"acknowledged before it is drained or synced",
 	 MUTATION_ACK_TOO_SOON,
@@ -286,6 +352,7 @@ static const struct mutant mutants[] = {
 	 NULL},
 	{"the fence is ignored", MUTATION_FENCE_IGNORED, {false, true, false, false}, NULL},
 	{"caches are believed to persist", MUTATION_NONE, {true, true, false, true}, believe_mhp},
+	{"the path reorders writes", MUTATION_NONE, {true, true, true, true}, ignore_order},
 };
 
 static struct world_config config_of(const struct memory *memory, const struct mutant *mutant,
@@ -301,7 +368,7 @@ static struct world_config config_of(const struct memory *memory, const struct m
 		.num_regions = 1,
 		.region_size =
 			memory->domain == PMV_PAGE ? 2 * HW_PAGE : (MOST_STEPS + 1) * HW_LINE,
-		.num_ops = 2,
+		.num_ops = 2 + program->reads,
 		.app = &chains,
 		.arg = program,
 	};
@@ -319,12 +386,21 @@ static struct world_config config_of(const struct memory *memory, const struct m
 static unsigned int each(const struct memory *memory, const struct mutant *mutant, bool tell,
 			 uint64_t *states, unsigned int *count)
 {
+	static const struct program reading = {.reads = true, .steps = 1};
+	struct world_config config = config_of(memory, mutant, &reading);
 	unsigned int wrong = 0;
 
+	if (!mutant || concerns_results(mutant)) {
+		wrong += !checks_explore(&config, MOST_STATES, tell, states);
+		++*count;
+	}
+	if (mutant && concerns_results(mutant))
+		return wrong;
 	for (unsigned int steps = 1; steps <= MOST_STEPS; steps++) {
 		for (unsigned int bits = 0; bits < 2U << steps; bits++) {
-			const struct program program = {bits & 1, steps, bits >> 1};
-			struct world_config config = config_of(memory, mutant, &program);
+			const struct program program = {false, bits & 1, steps, bits >> 1};
+
+			config = config_of(memory, mutant, &program);
 
 			/* One that is found out once is. */
 			if (mutant && wrong)

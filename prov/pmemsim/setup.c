@@ -253,7 +253,7 @@ static void add_block(struct world *world, struct explore_world *explored, struc
 			continue;
 		}
 		add_span(explored, blocks[i], SMALL_MESSAGES * PMV_MESSAGE_SIZE);
-		add_span(explored, blocks[i] + PMV_ACKS_AT, SMALL_MESSAGES * PMV_ACK_SIZE);
+		add_span(explored, blocks[i] + PMV_ACKS_AT, SMALL_MESSAGES * PMV_ACK_SLOT);
 	}
 }
 
@@ -410,8 +410,8 @@ void world_tell_used(struct world *world, const struct end *end)
 
 		explore_changed(mailbox->link.block, used * PMV_MESSAGE_SIZE);
 		explore_changed(mailbox->link.outbox, used * PMV_MESSAGE_SIZE);
-		explore_changed(mailbox->link.block + PMV_ACKS_AT, used * PMV_ACK_SIZE);
-		explore_changed(mailbox->link.outbox + PMV_ACKS_AT, used * PMV_ACK_SIZE);
+		explore_changed(mailbox->link.block + PMV_ACKS_AT, used * PMV_ACK_SLOT);
+		explore_changed(mailbox->link.outbox + PMV_ACKS_AT, used * PMV_ACK_SLOT);
 	}
 	if (end == &world->home)
 		return;

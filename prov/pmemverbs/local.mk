@@ -98,6 +98,8 @@ provider_sources = \
 	prov/pmemverbs/agent/chain_message.h \
 	prov/pmemverbs/agent/chain_work.c \
 	prov/pmemverbs/agent/chain_work.h \
+	prov/pmemverbs/agent/large_results.c \
+	prov/pmemverbs/agent/large_results.h \
 	prov/pmemverbs/agent/complaint.c \
 	prov/pmemverbs/agent/complaint.h \
 	prov/pmemverbs/agent/direct_sync.c \

@@ -159,24 +159,29 @@ static void put_result(struct execution *ex, const struct pmv_chain_step *step, 
 }
 
 static enum pmv_chain_status read_step(struct execution *ex, const struct pmv_chain_step *step,
-				       uint16_t *done)
+				       uint32_t *done)
 {
-	uint8_t buf[PMV_REPLY_ROOM];
+	bool large = step->head.flags & PMV_CHAIN_LARGE;
+	uint8_t buf[PMV_REPLY_ROOM], *to = buf;
 	struct place place;
 	enum pmv_chain_status status = aim(ex, &step->head, PMV_REGION_READ, &place);
 
+	/* There may be no memory for nothing. */
+	if (!status && large && place.len)
+		to = ex->carrier->large->memory + step->result_at;
 	if (!status)
-		status = load(&place, buf);
+		status = load(&place, to);
 	release(ex, &place);
 	if (status)
 		return status;
-	put_result(ex, step, buf, place.len);
-	*done = (uint16_t) place.len;
+	if (!large)
+		put_result(ex, step, buf, place.len);
+	*done = (uint32_t) place.len;
 	return PMV_CHAIN_OK;
 }
 
 static enum pmv_chain_status write_step(struct execution *ex, const struct pmv_chain_step *step,
-					uint16_t *done)
+					uint32_t *done)
 {
 	uint8_t buf[PMV_MESSAGE_SIZE];
 	struct place place;
@@ -187,7 +192,7 @@ static enum pmv_chain_status write_step(struct execution *ex, const struct pmv_c
 	status = aim(ex, &step->head, PMV_REGION_REMOTE, &place);
 	if (status)
 		return status;
-	*done = (uint16_t) place.len;
+	*done = (uint32_t) place.len;
 	return store(ex, &place, buf);
 }
 
@@ -224,7 +229,7 @@ static enum pmv_chain_status change(struct execution *ex, const struct pmv_chain
 				    bool (*make)(const struct execution *ex,
 						 const struct pmv_chain_step *step,
 						 const uint8_t *old, uint8_t *operand),
-				    uint16_t *done)
+				    uint32_t *done)
 {
 	uint8_t operand[PMV_CHAIN_CAS], old[PMV_CHAIN_CAS];
 	struct place place;
@@ -240,7 +245,7 @@ static enum pmv_chain_status change(struct execution *ex, const struct pmv_chain
 		bool made = make(ex, step, old, operand);
 
 		put_result(ex, step, old, place.len);
-		*done = (uint16_t) place.len;
+		*done = (uint32_t) place.len;
 		if (made)
 			return store(ex, &place, operand);
 		status = PMV_CHAIN_FAILED;
@@ -303,7 +308,7 @@ static enum pmv_chain_status find_buffers(const struct execution *ex,
 }
 
 static enum pmv_chain_status allocate(struct execution *ex, const struct pmv_chain_step *step,
-				      uint16_t *done)
+				      uint32_t *done)
 {
 	struct pmv_chains *chains = &ex->carrier->regions->chains;
 	struct pmv_free_list *list = find_list(ex, &step->head);
@@ -350,7 +355,7 @@ static enum pmv_chain_status put_back(const struct execution *ex, const struct p
 }
 
 static enum pmv_chain_status execute_step(struct execution *ex, const struct pmv_chain_step *step,
-					  uint16_t *done)
+					  uint32_t *done)
 {
 	switch ((enum pmv_chain_kind) step->head.kind) {
 	case PMV_CHAIN_READ:
@@ -449,12 +454,14 @@ static enum pmv_chain_status locked_step(struct execution *ex, unsigned int i)
 {
 	struct pmv_chains *chains = &ex->carrier->regions->chains;
 	enum pmv_chain_status status;
+	uint32_t done = 0;
 
 	if (ex->carrier->pages)
 		fault_in_step(ex, &ex->chain->steps[i]);
 	pthread_mutex_lock(&chains->lock);
-	status = execute_step(ex, &ex->chain->steps[i], &ex->reply->done[i]);
+	status = execute_step(ex, &ex->chain->steps[i], &done);
 	pthread_mutex_unlock(&chains->lock);
+	ex->reply->steps[i].done = done & PMV_REPLY_MOST_DONE;
 	tell_of(ex, i);
 	return status;
 }
@@ -477,7 +484,7 @@ static enum pmv_fault execute_all(struct execution *ex)
 			status = PMV_CHAIN_SKIPPED;
 		else
 			status = locked_step(ex, i);
-		ex->reply->status[i] = (uint8_t) status;
+		ex->reply->steps[i].status = (uint8_t) status;
 		if (status == PMV_CHAIN_REFUSED)
 			fault = PMV_FAULT_ACCESS;
 		else if (status == PMV_CHAIN_LOST)
@@ -489,8 +496,9 @@ static enum pmv_fault execute_all(struct execution *ex)
 
 void pmv_chain_reply_init(struct pmv_reply *reply, const struct pmv_chain *chain)
 {
-	memset(reply, 0, pmv_reply_len(chain->results_len));
-	memset(reply->status, PMV_CHAIN_NOT_REACHED, chain->count);
+	memset(reply, 0, offsetof(struct pmv_reply, results) + chain->results_len);
+	for (unsigned int i = 0; i < chain->count; i++)
+		reply->steps[i].status = PMV_CHAIN_NOT_REACHED;
 }
 
 enum pmv_fault pmv_chain_execute(const struct pmv_chain_carrier *carrier,

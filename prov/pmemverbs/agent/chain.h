@@ -16,12 +16,14 @@
 #define PMV_CHAIN_H
 
 #include "agent/chain_message.h"
+#include "agent/large_results.h"
 #include "agent/region.h"
 
 /* Whoever executes it makes it durable. */
 struct pmv_chain_carrier {
 	struct pmv_regions *regions;
-	bool pages; /* it may use regions of files */
+	bool pages;                            /* it may use regions of files */
+	const struct pmv_large_results *large; /* NULL: no step has some */
 	/* all before is to be durable: what went wrong, or PMV_FAULT_NONE */
 	enum pmv_fault (*commit)(void *arg);
 	/* this was stored; commits: a commit will come; the region is held */

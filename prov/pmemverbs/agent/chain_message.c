@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define HEADER_SIZE 4
-#define FROM_SIZE (sizeof(uint64_t) + sizeof(uint32_t))
+#define PLACE_SIZE (sizeof(uint64_t) + sizeof(uint32_t))
 
 _Static_assert(sizeof(struct pmv_chain_head) == 24, "step");
 
@@ -18,11 +18,11 @@ _Static_assert(sizeof(struct pmv_chain_head) == 24, "step");
 static const struct {
 	uint16_t flags;    /* that it may have */
 	uint16_t shortest; /* its length ... */
-	uint16_t longest;
+	uint32_t longest;
 	uint16_t result; /* 0: as long as the step; else this much */
 } kinds[] = {
-	[PMV_CHAIN_READ] = {ALL | PLACE | PMV_CHAIN_BOUNDED | PMV_CHAIN_REDIRECT, 0, PMV_REPLY_ROOM,
-			    0},
+	[PMV_CHAIN_READ] = {ALL | PLACE | PMV_CHAIN_BOUNDED | PMV_CHAIN_REDIRECT | PMV_CHAIN_LARGE,
+			    0, PMV_REPLY_ROOM, 0},
 	[PMV_CHAIN_WRITE] = {ALL | PLACE | PMV_CHAIN_BOUNDED | OPERAND, 0, PMV_MESSAGE_SIZE, 0},
 	[PMV_CHAIN_COMPARE_SWAP] = {ALL | PLACE | OPERAND | SWAP | PMV_CHAIN_REDIRECT, 1,
 				    PMV_CHAIN_CAS, 0},
@@ -59,16 +59,22 @@ static bool use_scratch(const struct pmv_chain_head *head)
 	       ((flags & PMV_CHAIN_AT_SCRATCH) || !head->at);
 }
 
+static unsigned int longest(const struct pmv_chain_head *head)
+{
+	return head->flags & PMV_CHAIN_LARGE ? PMV_CHAIN_LARGE_ROOM : kinds[head->kind].longest;
+}
+
 static bool head_is_valid(const struct pmv_chain_head *head)
 {
+	const unsigned int both = PMV_CHAIN_LARGE | PMV_CHAIN_REDIRECT;
 	uint16_t flags = head->flags;
 
 	return head->kind >= PMV_CHAIN_READ && head->kind < NUM_KINDS &&
 	       !(flags & ~kinds[head->kind].flags) && head->len >= kinds[head->kind].shortest &&
-	       head->len <= kinds[head->kind].longest &&
+	       head->len <= longest(head) && (flags & both) != both &&
 	       head->compare <= (head->kind == PMV_CHAIN_COMPARE_SWAP ? PMV_CHAIN_GE : 0) &&
 	       !((flags & PMV_CHAIN_BOUNDED) && !(flags & PMV_CHAIN_INDIRECT)) &&
-	       (flags & OPERAND) != OPERAND && use_scratch(head) && !head->zero &&
+	       (flags & OPERAND) != OPERAND && use_scratch(head) &&
 	       (head->kind != PMV_CHAIN_ALLOCATE || !head->addr) &&
 	       ((flags & PMV_CHAIN_INDIRECT) || head->kind >= PMV_CHAIN_ALLOCATE || !head->to_key);
 }
@@ -79,7 +85,7 @@ static unsigned int result_len(const struct pmv_chain_head *head)
 	/* Without its address nobody could give a buffer back. */
 	if (head->kind == PMV_CHAIN_ALLOCATE)
 		return PMV_CHAIN_WORD;
-	if (head->kind == PMV_CHAIN_WRITE || (head->flags & PMV_CHAIN_REDIRECT))
+	if (head->kind == PMV_CHAIN_WRITE || (head->flags & (PMV_CHAIN_REDIRECT | PMV_CHAIN_LARGE)))
 		return 0;
 	return head->len;
 }
@@ -108,15 +114,15 @@ static bool take_into(struct rest *rest, const uint8_t **field, bool wanted, siz
 	return *field || !wanted;
 }
 
-static bool take_from(struct rest *rest, struct pmv_chain_step *step)
+static bool take_place(struct rest *rest, bool wanted, uint64_t *addr, uint32_t *key)
 {
-	const uint8_t *from = take(rest, FROM_SIZE);
+	const uint8_t *place = wanted ? take(rest, PLACE_SIZE) : NULL;
 
-	if (!from)
-		return false;
-	memcpy(&step->from_addr, from, sizeof(step->from_addr));
-	memcpy(&step->from_key, from + sizeof(step->from_addr), sizeof(step->from_key));
-	return true;
+	if (place) {
+		memcpy(addr, place, sizeof(*addr));
+		memcpy(key, place + sizeof(*addr), sizeof(*key));
+	}
+	return place || !wanted;
 }
 
 static bool take_step(struct rest *rest, struct pmv_chain_step *step)
@@ -134,12 +140,25 @@ static bool take_step(struct rest *rest, struct pmv_chain_step *step)
 			 head->kind == PMV_CHAIN_COMPARE_SWAP &&
 				 !(head->flags & PMV_CHAIN_EXPECT_SCRATCH),
 			 head->len) &&
-	       (!(head->flags & PMV_CHAIN_FROM_MEMORY) || take_from(rest, step)) &&
+	       take_place(rest, head->flags & PMV_CHAIN_FROM_MEMORY, &step->from_addr,
+			  &step->from_key) &&
 	       take_into(rest, &step->operand, has_operand(head) && !(head->flags & OPERAND),
 			 head->len) &&
 	       take_into(rest, &step->compare_mask, head->flags & PMV_CHAIN_MASK_COMPARE,
 			 head->len) &&
-	       take_into(rest, &step->swap_mask, head->flags & PMV_CHAIN_MASK_SWAP, head->len);
+	       take_into(rest, &step->swap_mask, head->flags & PMV_CHAIN_MASK_SWAP, head->len) &&
+	       take_place(rest, head->flags & PMV_CHAIN_LARGE, &step->result_addr,
+			  &step->result_key);
+}
+
+static void add_result(struct pmv_chain *chain, struct pmv_chain_step *step)
+{
+	bool large = step->head.flags & PMV_CHAIN_LARGE;
+
+	step->result_at = large ? chain->large_len : chain->results_len;
+	step->result_len = (uint16_t) result_len(&step->head);
+	chain->results_len += step->result_len;
+	chain->large_len += large ? step->head.len : 0;
 }
 
 bool pmv_chain_decode(const uint8_t *buf, size_t len, struct pmv_chain *chain)
@@ -147,7 +166,7 @@ bool pmv_chain_decode(const uint8_t *buf, size_t len, struct pmv_chain *chain)
 	struct rest rest = {buf, len};
 	const uint8_t *header = take(&rest, HEADER_SIZE);
 
-	chain->count = chain->results_len = chain->commits = 0;
+	chain->count = chain->results_len = chain->large_len = chain->commits = 0;
 	if (!header || !header[0] || header[0] > PMV_CHAIN_STEPS || header[1] >= PMV_REPLIES ||
 	    header[2] || header[3])
 		return false;
@@ -157,14 +176,13 @@ bool pmv_chain_decode(const uint8_t *buf, size_t len, struct pmv_chain *chain)
 
 		if (!take_step(&rest, step))
 			return false;
-		step->result_at = (uint16_t) chain->results_len;
-		step->result_len = (uint16_t) result_len(&step->head);
-		chain->results_len += step->result_len;
+		add_result(chain, step);
 		chain->commits += (step->head.flags & PMV_CHAIN_COMMIT) != 0;
 	}
 	/* The last step's commit is one in front of it and one behind it. */
 	chain->commits += (chain->steps[chain->count - 1].head.flags & PMV_CHAIN_COMMIT) != 0;
-	return !rest.len && chain->results_len <= PMV_REPLY_ROOM;
+	return !rest.len && chain->results_len <= PMV_REPLY_ROOM &&
+	       chain->large_len <= PMV_CHAIN_LARGE_ROOM;
 }
 
 bool pmv_chain_commits_behind(const struct pmv_chain *chain, unsigned int step)
@@ -189,20 +207,27 @@ static bool put(uint8_t *buf, size_t room, size_t *at, const void *from, size_t 
 	return true;
 }
 
+static bool put_place(uint8_t *buf, size_t room, size_t *at, bool wanted, const uint64_t *addr,
+		      const uint32_t *key)
+{
+	return !wanted ||
+	       (put(buf, room, at, addr, sizeof(*addr)) && put(buf, room, at, key, sizeof(*key)));
+}
+
 static bool put_step(uint8_t *buf, size_t room, size_t *at, const struct pmv_chain_step *step)
 {
+	uint16_t flags = step->head.flags;
 	size_t len = step->head.len;
 
-	if (!put(buf, room, at, &step->head, sizeof(step->head)) ||
-	    !put(buf, room, at, step->expected, len))
-		return false;
-	if ((step->head.flags & PMV_CHAIN_FROM_MEMORY) &&
-	    (!put(buf, room, at, &step->from_addr, sizeof(step->from_addr)) ||
-	     !put(buf, room, at, &step->from_key, sizeof(step->from_key))))
-		return false;
-	return put(buf, room, at, step->operand, len) &&
+	return put(buf, room, at, &step->head, sizeof(step->head)) &&
+	       put(buf, room, at, step->expected, len) &&
+	       put_place(buf, room, at, flags & PMV_CHAIN_FROM_MEMORY, &step->from_addr,
+			 &step->from_key) &&
+	       put(buf, room, at, step->operand, len) &&
 	       put(buf, room, at, step->compare_mask, len) &&
-	       put(buf, room, at, step->swap_mask, len);
+	       put(buf, room, at, step->swap_mask, len) &&
+	       put_place(buf, room, at, flags & PMV_CHAIN_LARGE, &step->result_addr,
+			 &step->result_key);
 }
 
 size_t pmv_chain_encode(uint8_t *buf, size_t room, const struct pmv_chain *chain)

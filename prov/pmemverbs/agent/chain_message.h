@@ -13,12 +13,11 @@
  *    0  u8   what it does: enum pmv_chain_kind
  *    1  u8   of a CAS, how it compares: enum pmv_chain_compare
  *    2  u16  enum pmv_chain_flag
- *    4  u16  length
- *    6  u2   first word of the scratch area for the result
+ *    4  u24  length
+ *    7  u2   first word of the scratch area for the result
  *       u2   ... that the operand is taken from
  *       u2   ... the expected value
  *       u2   ... the address
- *    7  u8   0
  *    8  u64  address; with PMV_CHAIN_AT_SCRATCH, what is added to the one in the scratch area
  *   16  u32  the core's key of the region there
  *   20  u32  the core's key of the region that the pointer there points into; of an allocation, or
@@ -27,11 +26,13 @@
  *    .  the operand, unless it is there; or u64 address and u32 key of where it is
  *    .  of a CAS: the mask of what is compared, if it has one
  *    .  ... and of what is swapped
+ *    .  with PMV_CHAIN_LARGE, u64 address and u32 key of the sender's memory for the result
  *
  * An operand has the length of the step.  The decoder checks everything that needs no memory, so
  * whoever executes a chain looks for regions only.
  *
  * Reply: the results of the steps.  Each has as much room as the step asks for, in their order.
+ * Large ones are not among them: they were written to the places that the steps name.
  */
 #ifndef PMV_CHAIN_MESSAGE_H
 #define PMV_CHAIN_MESSAGE_H
@@ -41,6 +42,7 @@
 #define PMV_CHAIN_SCRATCH 32
 #define PMV_CHAIN_WORD 8
 #define PMV_CHAIN_CAS 32
+#define PMV_CHAIN_LARGE_ROOM 65536 /* for all large results of a chain */
 
 /* The values are sent, and are those of fi_ext_pmemverbs.h: never renumber. */
 enum pmv_chain_kind {
@@ -74,6 +76,7 @@ enum pmv_chain_flag {
 	PMV_CHAIN_EXPECT_SCRATCH = 1 << 8,
 	PMV_CHAIN_MASK_COMPARE = 1 << 9,
 	PMV_CHAIN_MASK_SWAP = 1 << 10,
+	PMV_CHAIN_LARGE = 1 << 11,
 };
 
 /* What has become of a step. */
@@ -93,12 +96,11 @@ struct pmv_chain_head {
 	uint8_t kind;
 	uint8_t compare;
 	uint16_t flags;
-	uint16_t len;
-	uint8_t to : 2;
-	uint8_t from : 2;
-	uint8_t expect : 2;
-	uint8_t at : 2;
-	uint8_t zero;
+	uint32_t len : 24;
+	uint32_t to : 2;
+	uint32_t from : 2;
+	uint32_t expect : 2;
+	uint32_t at : 2;
 	uint64_t addr;
 	uint32_t key;
 	uint32_t to_key;
@@ -109,15 +111,18 @@ struct pmv_chain_step {
 	struct pmv_chain_head head;
 	const uint8_t *expected, *operand, *compare_mask, *swap_mask;
 	uint64_t from_addr;
+	uint64_t result_addr;
 	uint32_t from_key;
-	uint16_t result_at; /* in the reply */
-	uint16_t result_len;
+	uint32_t result_key;
+	uint32_t result_at;  /* in the reply, or among the large ones */
+	uint16_t result_len; /* 0 of a large one */
 };
 
 struct pmv_chain {
 	unsigned int count;
 	unsigned int reply;       /* the slot */
 	unsigned int results_len; /* of all steps */
+	unsigned int large_len;   /* ... of large ones */
 	unsigned int commits;     /* so many, at most */
 	struct pmv_chain_step steps[PMV_CHAIN_STEPS];
 };
@@ -127,6 +132,12 @@ size_t pmv_chain_encode(uint8_t *buf, size_t room, const struct pmv_chain *chain
 
 /* pmv_chain_decode -- false: it is malformed.  The steps point into the buffer. */
 bool pmv_chain_decode(const uint8_t *buf, size_t len, struct pmv_chain *chain);
+
+/* pmv_chain_reply_size -- of a chain that is valid */
+static inline struct pmv_reply_size pmv_chain_reply_size(const struct pmv_chain *chain)
+{
+	return (struct pmv_reply_size){chain->count, chain->results_len};
+}
 
 /* pmv_chain_commits_behind -- is what a step stores to become durable? */
 bool pmv_chain_commits_behind(const struct pmv_chain *chain, unsigned int step);

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 
 #include "agent/chain.h"
+#include "agent/large_results.h"
 #include "agent/pages.h"
 #include "agent/receiver.h"
+#include "engine/engine.h"
 
 /* So many parts of what a connection has not committed are kept apart, a power of 2. */
 #define APART 16
@@ -131,19 +133,35 @@ static bool leave(struct pmv_receiver *receiver, const struct pmv_extent *part)
 	return true;
 }
 
+/* take_large -- the memory for large results that a slot has from now on; NULL: none */
+static struct pmv_large_results *take_large(struct pmv_receiver *receiver, unsigned int slot)
+{
+	struct pmv_large_results **large = &receiver->large[slot];
+
+	if (!*large)
+		*large = pmv_large_results_open(receiver->link->engine->engine);
+	if (*large)
+		atomic_fetch_add(&(*large)->users, 1);
+	return *large;
+}
+
 enum pmv_fault pmv_chain_work_begin(struct pmv_regions *regions, struct pmv_work *work)
 {
 	struct pmv_chain chain;
 
 	decode(work, &chain);
 	work->chain_commits = chain.commits;
+	work->chain_cost = chain.commits * PMV_CHAIN_COST + chain.large_len;
 	work->chain_leaves = leaves(&chain);
-	work->reply = malloc(pmv_reply_len(chain.results_len));
+	work->large = NULL;
+	work->reply = malloc(offsetof(struct pmv_reply, results) + chain.results_len);
 	if (!work->reply) {
 		work->request.chain = work->request.store = false;
 		return PMV_FAULT_MEMORY;
 	}
 	pmv_chain_reply_init(work->reply, &chain);
+	if (chain.large_len && !(work->large = take_large(work->receiver, chain.reply)))
+		return PMV_FAULT_MEMORY;
 	if (!name_all(regions, work, &chain))
 		return PMV_FAULT_MEMORY;
 	return chain.commits ? name_left(regions, work) : PMV_FAULT_NONE;
@@ -154,10 +172,12 @@ void pmv_chain_work_end(struct pmv_receiver *receiver, struct pmv_work *work)
 	struct pmv_chain chain;
 
 	decode(work, &chain);
-	work->reply->number = work->request.envelope.number;
-	if (receiver->attached)
-		pmv_receiver_queue_reply(receiver, chain.reply, work->reply,
-					 pmv_reply_len(chain.results_len));
+	if (receiver->attached) {
+		if (work->large)
+			pmv_large_results_queue(work->large, &chain, work->reply);
+		pmv_receiver_queue_reply(receiver, work->request.envelope.number, chain.reply,
+					 work->reply, pmv_chain_reply_size(&chain));
+	}
 	for (size_t i = 0; i < work->num_left; i++) {
 		if (!leave(receiver, &pmv_writeback_left(work)[i]) && !work->fault)
 			work->fault = PMV_FAULT_MEMORY;

@@ -7,7 +7,6 @@
 #include <sys/random.h>
 
 #include <rdma/fi_errno.h>
-#include <rdma/fi_rma.h>
 
 #include "base/setting.h"
 #include "engine/engine.h"
@@ -123,22 +122,28 @@ void pmv_link_flush_place(const struct pmv_link *link, uint64_t *addr, uint64_t 
 	*key = link->peer.flush_key;
 }
 
-ssize_t pmv_link_post(const struct pmv_link *link, uint8_t *from, size_t at, size_t len,
-		      struct pmv_op *op, uint64_t flags)
+ssize_t pmv_link_write(const struct pmv_link *link, const struct iovec *iov, void *desc,
+		       const struct fi_rma_iov *to, struct pmv_op *op, uint64_t flags)
 {
-	void *desc = link->desc;
-	struct iovec iov = {from, len};
-	struct fi_rma_iov rma_iov = {link->peer.addr + at, len, link->peer.key};
 	struct fi_msg_rma msg = {
-		.msg_iov = &iov,
+		.msg_iov = iov,
 		.desc = desc ? &desc : NULL,
 		.iov_count = 1,
-		.rma_iov = &rma_iov,
+		.rma_iov = to,
 		.rma_iov_count = 1,
 		.context = op,
 	};
 
 	return link->engine->ops->write(link->engine, &msg, FI_COMPLETION | flags);
+}
+
+ssize_t pmv_link_post(const struct pmv_link *link, uint8_t *from, size_t at, size_t len,
+		      struct pmv_op *op, uint64_t flags)
+{
+	const struct iovec iov = {from, len};
+	const struct fi_rma_iov to = {link->peer.addr + at, len, link->peer.key};
+
+	return pmv_link_write(link, &iov, link->desc, &to, op, flags);
 }
 
 void pmv_link_hint(const struct pmv_link *link, bool ask)

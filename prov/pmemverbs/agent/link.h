@@ -10,6 +10,7 @@
 #define PMV_LINK_H
 
 #include <rdma/fi_domain.h>
+#include <rdma/fi_rma.h>
 
 #include "agent/hint.h"
 #include "agent/wire.h"
@@ -58,5 +59,9 @@ void pmv_link_flush_place(const struct pmv_link *link, uint64_t *addr, uint64_t 
 /* pmv_link_post -- write a part of the outbox to the same place in the peer's block, or to `at` */
 ssize_t pmv_link_post(const struct pmv_link *link, uint8_t *from, size_t at, size_t len,
 		      struct pmv_op *op, uint64_t flags);
+
+/* pmv_link_write -- the same of other memory to other memory of the peer's */
+ssize_t pmv_link_write(const struct pmv_link *link, const struct iovec *iov, void *desc,
+		       const struct fi_rma_iov *to, struct pmv_op *op, uint64_t flags);
 
 #endif /* PMV_LINK_H */

@@ -6,6 +6,8 @@
 
 #include <rdma/fi_errno.h>
 
+#include "agent/large_results.h"
+#include "engine/engine.h"
 #include "progress/op.h"
 
 bool pmv_receiver_look(const struct pmv_receiver *receiver, struct pmv_message *message)
@@ -18,13 +20,18 @@ bool pmv_receiver_look(const struct pmv_receiver *receiver, struct pmv_message *
 
 void pmv_receiver_queue_ack(struct pmv_receiver *receiver, uint64_t number, enum pmv_fault fault)
 {
-	struct pmv_ack *last =
+	struct pmv_queued_ack *last =
 		receiver->num_queued ? &receiver->queued[receiver->num_queued - 1] : NULL;
 
-	/* One acknowledgement covers any number of messages without a fault. */
-	if (!last || last->fault || fault)
+	/* Its reply is there. */
+	if (last && last->done == number) {
+		last->fault = fault;
+		return;
+	}
+	/* One acknowledgement covers any number of messages without a fault, or a reply. */
+	if (!last || last->fault || last->reply_len || fault)
 		last = &receiver->queued[receiver->num_queued++];
-	*last = (struct pmv_ack){.done = number, .fault = fault};
+	*last = (struct pmv_queued_ack){.done = number, .fault = fault};
 }
 
 /*
@@ -48,14 +55,9 @@ static inline struct pmv_op *get_op(const struct pmv_link *link)
 	return op;
 }
 
-/* post -- a part of the outbox that was filled */
-static inline ssize_t post(const struct pmv_link *link, size_t at, size_t len, struct pmv_op *op)
+/* posted -- or not: then it does not count, and nobody needs the operation */
+static inline ssize_t posted(const struct pmv_link *link, struct pmv_op *op, ssize_t ret)
 {
-	ssize_t ret;
-
-	/* Before it is posted: it may have ended afterwards. */
-	atomic_fetch_add(&link->owner->sending, 1);
-	ret = pmv_link_post(link, link->outbox + at, at, len, op, 0);
 	if (!ret)
 		return 0;
 	atomic_fetch_sub(&link->owner->sending, 1);
@@ -63,43 +65,98 @@ static inline ssize_t post(const struct pmv_link *link, size_t at, size_t len, s
 	return ret;
 }
 
-static ssize_t post_ack(struct pmv_receiver *receiver, struct pmv_ack *ack)
+/* post -- a part of the outbox that was filled */
+static inline ssize_t post(const struct pmv_link *link, size_t at, size_t len, struct pmv_op *op)
+{
+	/* Before it is posted: it may have ended afterwards. */
+	atomic_fetch_add(&link->owner->sending, 1);
+	return posted(link, op, pmv_link_post(link, link->outbox + at, at, len, op, 0));
+}
+
+static ssize_t post_ack(struct pmv_receiver *receiver, const struct pmv_queued_ack *queued)
 {
 	const struct pmv_link *link = receiver->link;
-	size_t at = pmv_ack_at(receiver->posted_acks + 1);
+	uint64_t number = receiver->posted_acks + 1;
+	size_t at = pmv_ack_at(number);
 	struct pmv_op *op = get_op(link);
+	struct pmv_ack ack;
 	ssize_t ret;
 
 	if (!op)
 		return -FI_EAGAIN;
-	ack->number = receiver->posted_acks + 1;
-	ack->looks_us = (uint32_t) (receiver->look.expect.window_ns / 1000);
-	pmv_ack_encode(link->outbox + at, ack, &receiver->ack_out);
-	ret = post(link, at, PMV_ACK_SIZE, op);
+	ack.number = number;
+	ack.seal = 0;
+	ack.done = queued->done;
+	ack.fault = queued->fault;
+	ack.reply_len = queued->reply_len;
+	ack.looks_us = (uint32_t) (receiver->look.expect.window_ns / 1000);
+	memcpy(ack.reply, receiver->short_reply[queued->slot], queued->reply_len);
+	ret = post(link, at, pmv_ack_encode(link->outbox + at, &ack, &receiver->ack_out), op);
 	if (!ret)
 		receiver->posted_acks++;
 	return ret;
 }
 
-void pmv_receiver_queue_reply(struct pmv_receiver *receiver, unsigned int slot,
-			      const struct pmv_reply *reply, size_t len)
+void pmv_receiver_queue_reply(struct pmv_receiver *receiver, uint64_t number, unsigned int slot,
+			      const struct pmv_reply *reply, struct pmv_reply_size size)
 {
-	pmv_reply_encode(receiver->link->outbox + pmv_reply_at(slot), reply, len,
-			 &receiver->reply_out);
-	receiver->reply_len[slot] = (uint16_t) len;
-	receiver->replies |= 1U << slot;
+	receiver->reply_len[slot] = 0;
+	if (pmv_reply_is_short(size)) {
+		pmv_reply_pack(receiver->short_reply[slot], reply, size);
+		receiver->queued[receiver->num_queued++] = (struct pmv_queued_ack){
+			.done = number,
+			.reply_len = pmv_reply_len(size) & (PMV_ACK_SLOT - 1),
+			.slot = slot & (PMV_REPLIES - 1),
+		};
+	} else {
+		receiver->reply_len[slot] =
+			(uint16_t) pmv_reply_encode(receiver->link->outbox + pmv_reply_at(slot),
+						    number, reply, size, &receiver->reply_out);
+	}
+	if (receiver->reply_len[slot] || pmv_large_results_next(receiver->large[slot]))
+		receiver->replies |= 1U << slot;
+}
+
+/* post_large -- where the peer wants it: its own NIC sees to it that it may be written there */
+static ssize_t post_large(const struct pmv_link *link, const struct pmv_large_results *large,
+			  const struct pmv_large_result *result)
+{
+	const struct iovec iov = {large->memory + result->at, result->len};
+	const struct fi_rma_iov to = {result->addr, result->len, result->key};
+	struct pmv_op *op = get_op(link);
+
+	if (!op)
+		return -FI_EAGAIN;
+	atomic_fetch_add(&link->owner->sending, 1);
+	return posted(
+		link, op,
+		pmv_link_write(link, &iov, large->mr ? fi_mr_desc(large->mr) : NULL, &to, op, 0));
+}
+
+/* post_reply -- if it has the slot, behind large results, of which some may be posted already */
+static ssize_t post_reply(struct pmv_receiver *receiver, unsigned int slot)
+{
+	const struct pmv_link *link = receiver->link;
+	struct pmv_large_results *large = receiver->large[slot];
+	const struct pmv_large_result *result;
+	struct pmv_op *op;
+	ssize_t ret = 0;
+
+	while (!ret && (result = pmv_large_results_next(large))) {
+		ret = post_large(link, large, result);
+		large->posted += !ret;
+	}
+	if (ret || !receiver->reply_len[slot])
+		return ret;
+	op = get_op(link);
+	return op ? post(link, pmv_reply_at(slot), receiver->reply_len[slot], op) : -FI_EAGAIN;
 }
 
 /* post_replies -- in any order */
 static ssize_t post_replies(struct pmv_receiver *receiver)
 {
-	const struct pmv_link *link = receiver->link;
-
 	while (receiver->replies) {
-		unsigned int slot = (unsigned int) __builtin_ctz(receiver->replies);
-		struct pmv_op *op = get_op(link);
-		ssize_t ret = op ? post(link, pmv_reply_at(slot), receiver->reply_len[slot], op)
-				 : -FI_EAGAIN;
+		ssize_t ret = post_reply(receiver, (unsigned int) __builtin_ctz(receiver->replies));
 
 		if (ret)
 			return ret;
@@ -124,4 +181,16 @@ ssize_t pmv_receiver_post_acks(struct pmv_receiver *receiver)
 		memmove(receiver->queued, receiver->queued + posted,
 			receiver->num_queued * sizeof(receiver->queued[0]));
 	return ret;
+}
+
+int pmv_receiver_close(struct pmv_receiver *receiver)
+{
+	for (unsigned int i = 0; i < PMV_REPLIES; i++) {
+		int ret = receiver->large[i] ? pmv_large_results_close(receiver->large[i]) : 0;
+
+		if (ret)
+			return ret;
+		receiver->large[i] = NULL;
+	}
+	return 0;
 }

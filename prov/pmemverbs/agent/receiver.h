@@ -11,10 +11,19 @@
 #include "agent/rma_event.h"
 
 struct pmv_extent;
+struct pmv_large_results;
 struct pmv_queue;
 struct pmv_receive_tracker;
 struct pmv_sender;
 struct pmv_work;
+
+/* An acknowledgement still to be numbered and posted. */
+struct pmv_queued_ack {
+	uint64_t done;
+	enum pmv_fault fault : 16;
+	uint32_t reply_len : 8; /* of a short reply, which is its slot's; 0: none */
+	uint32_t slot : 8;
+};
 
 struct pmv_receiver {
 	const struct pmv_link *link;
@@ -46,10 +55,12 @@ struct pmv_receiver {
 	uint64_t faulted; /* the last one with a fault */
 	uint64_t posted_acks;
 	unsigned int num_queued;
-	struct pmv_ack queued[PMV_SLOTS]; /* acknowledgements still to be numbered and posted */
+	struct pmv_queued_ack queued[PMV_SLOTS];
+	uint8_t short_reply[PMV_REPLIES][PMV_ACK_ROOM];
 	struct pmv_seal reply_out;
-	unsigned int replies; /* bit for each slot with one that comes before them */
-	uint16_t reply_len[PMV_REPLIES];
+	unsigned int replies; /* bit for each slot with something that comes before them: */
+	uint16_t reply_len[PMV_REPLIES];              /* 0: no reply */
+	struct pmv_large_results *large[PMV_REPLIES]; /* in front of that; or NULL */
 };
 
 /*
@@ -67,9 +78,18 @@ bool pmv_receiver_look(const struct pmv_receiver *receiver, struct pmv_message *
 
 /* pmv_receiver_queue_ack -- a message was served; pmv_receiver_post_acks -- post all queued ones */
 void pmv_receiver_queue_ack(struct pmv_receiver *receiver, uint64_t number, enum pmv_fault fault);
-/* pmv_receiver_queue_reply -- it is posted before all acknowledgements that are queued */
-void pmv_receiver_queue_reply(struct pmv_receiver *receiver, unsigned int slot,
-			      const struct pmv_reply *reply, size_t len);
+
+/*
+ * pmv_receiver_queue_reply -- a chain was: before its acknowledgement is queued.  A short reply
+ * travels with that.  Others are posted before all acknowledgements that are queued, and large
+ * results, which the slot has, before these.
+ */
+void pmv_receiver_queue_reply(struct pmv_receiver *receiver, uint64_t number, unsigned int slot,
+			      const struct pmv_reply *reply, struct pmv_reply_size size);
 ssize_t pmv_receiver_post_acks(struct pmv_receiver *receiver);
+
+/* pmv_receiver_close -- its memory, when the endpoint is gone; 0, or a negative fi_errno: try again
+ */
+int pmv_receiver_close(struct pmv_receiver *receiver);
 
 #endif /* PMV_RECEIVER_H */

@@ -7,6 +7,7 @@
 #include <sodium/crypto_shorthash.h>
 
 #define SEAL_AT offsetof(struct pmv_envelope, seal)
+#define REPLY_AT (SEAL_AT + sizeof(uint64_t)) /* in a slot */
 
 /* No text ends with these bytes. */
 #define HANDSHAKE_MAGIC UINT16_C(0xf5e7)
@@ -40,12 +41,11 @@ _Static_assert(PMV_HANDSHAKE_LOWEST >= 1 && PMV_HANDSHAKE_LOWEST <= PMV_HANDSHAK
 	       "versions");
 _Static_assert(sizeof(struct pmv_envelope) == 20, "envelope");
 _Static_assert(sizeof(struct pmv_message) == PMV_MESSAGE_SIZE, "message");
-_Static_assert(sizeof(struct pmv_ack) == PMV_ACK_SIZE, "ack");
+_Static_assert(sizeof(struct pmv_ack) == PMV_ACK_SLOT, "ack");
+_Static_assert(offsetof(struct pmv_ack, reply) == PMV_ACK_SIZE, "ack");
 _Static_assert(SEAL_AT == offsetof(struct pmv_ack, seal), "seal");
 _Static_assert(SEAL_AT == offsetof(struct pmv_hint, seal), "seal");
-_Static_assert(sizeof(struct pmv_reply) == PMV_REPLY_SIZE, "reply");
-_Static_assert(offsetof(struct pmv_reply, results) == 64, "reply");
-_Static_assert(SEAL_AT == offsetof(struct pmv_reply, seal), "seal");
+_Static_assert(REPLY_AT + sizeof(struct pmv_reply) == PMV_REPLY_SIZE, "reply");
 _Static_assert(sizeof(struct pmv_seal) == crypto_shorthash_KEYBYTES, "key");
 _Static_assert(sizeof(uint64_t) == crypto_shorthash_BYTES, "seal");
 
@@ -232,11 +232,14 @@ bool pmv_message_decode(const volatile uint8_t *slot, uint64_t number, const str
 
 /* Acknowledgements */
 
-void pmv_ack_encode(uint8_t buf[PMV_ACK_SIZE], const struct pmv_ack *ack,
-		    const struct pmv_seal *seal)
+size_t pmv_ack_encode(uint8_t buf[PMV_ACK_SLOT], const struct pmv_ack *ack,
+		      const struct pmv_seal *seal)
 {
-	memcpy(buf, ack, sizeof(*ack));
-	put_seal(buf, sizeof(*ack), seal);
+	size_t len = PMV_ACK_SIZE + ack->reply_len;
+
+	memcpy(buf, ack, len);
+	put_seal(buf, len, seal);
+	return len;
 }
 
 bool pmv_ack_decode(const volatile uint8_t *slot, uint64_t number, const struct pmv_seal *seal,
@@ -246,30 +249,59 @@ bool pmv_ack_decode(const volatile uint8_t *slot, uint64_t number, const struct 
 
 	if (!pmv_message_ready(slot, number))
 		return false;
-	copy_in((uint8_t *) ack, slot, sizeof(*ack));
+	copy_in((uint8_t *) ack, slot, PMV_ACK_SIZE);
+	if (ack->number != number || ack->reply_len > PMV_ACK_ROOM || ack->reply_len % 8)
+		return false;
+	copy_in(ack->reply, slot + PMV_ACK_SIZE, ack->reply_len);
 	found = ack->seal;
-	return ack->number == number && make_seal((uint8_t *) ack, sizeof(*ack), seal) == found;
+	return make_seal((uint8_t *) ack, PMV_ACK_SIZE + ack->reply_len, seal) == found;
 }
 
 /* Replies */
 
-void pmv_reply_encode(uint8_t *buf, const struct pmv_reply *reply, size_t len,
-		      const struct pmv_seal *seal)
+void pmv_reply_pack(uint8_t *to, const struct pmv_reply *reply, struct pmv_reply_size size)
 {
-	memcpy(buf, reply, len);
-	put_seal(buf, len, seal);
+	size_t steps = size.steps * sizeof(reply->steps[0]), len = pmv_reply_len(size);
+
+	memcpy(to, reply->steps, steps);
+	memcpy(to + steps, reply->results, size.results);
+	memset(to + steps + size.results, 0, len - steps - size.results);
 }
 
-bool pmv_reply_decode(const volatile uint8_t *slot, uint64_t number, size_t len,
+void pmv_reply_unpack(struct pmv_reply *reply, const uint8_t *from, struct pmv_reply_size size)
+{
+	size_t steps = size.steps * sizeof(reply->steps[0]);
+
+	memcpy(reply->steps, from, steps);
+	memcpy(reply->results, from + steps, size.results);
+}
+
+size_t pmv_reply_encode(uint8_t *slot, uint64_t number, const struct pmv_reply *reply,
+			struct pmv_reply_size size, const struct pmv_seal *seal)
+{
+	size_t len = REPLY_AT + pmv_reply_len(size);
+
+	memcpy(slot, &number, sizeof(number));
+	pmv_reply_pack(slot + REPLY_AT, reply, size);
+	put_seal(slot, len, seal);
+	return len;
+}
+
+bool pmv_reply_decode(const volatile uint8_t *slot, uint64_t number, struct pmv_reply_size size,
 		      const struct pmv_seal *seal, struct pmv_reply *reply)
 {
+	uint8_t copy[PMV_REPLY_SIZE];
+	size_t len = REPLY_AT + pmv_reply_len(size);
 	uint64_t found;
 
 	if (!pmv_message_ready(slot, number))
 		return false;
-	copy_in((uint8_t *) reply, slot, len);
-	found = reply->seal;
-	return reply->number == number && make_seal((uint8_t *) reply, len, seal) == found;
+	copy_in(copy, slot, len);
+	memcpy(&found, copy + SEAL_AT, sizeof(found));
+	if (memcmp(copy, &number, sizeof(number)) || make_seal(copy, len, seal) != found)
+		return false;
+	pmv_reply_unpack(reply, copy + REPLY_AT, size);
+	return true;
 }
 
 /* Hints */

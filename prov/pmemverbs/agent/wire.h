@@ -29,8 +29,8 @@
  * Block.  Each endpoint has one.  The peer writes to it, and nobody may read it.
  *
  *       0  64 slots of 512 bytes: the mailbox; message n is in slot n % 64
- *   32768  64 slots of 32 bytes: acknowledgement n is in slot n % 64
- *   34816  8 slots of 1024 bytes: replies, each in the slot that its message names
+ *   32768  64 slots of 256 bytes: acknowledgement n is in slot n % 64
+ *   49152  8 slots of 1040 bytes: replies, each in the slot that its message names
  *
  * Flush page.  It lies behind the block.  Peers may read it, and such a READ pushes their writes.
  * It never holds anything.  It is a region of its own: by offset, it begins at 0, too.
@@ -51,18 +51,25 @@
  *    0  u64  number: 1, 2, ...
  *    8  u64  seal
  *   16  u64  number of a message: it and all before it are done
- *   24  u32  0, or what went wrong with that message: enum pmv_fault
+ *   24  u16  0, or what went wrong with that message: enum pmv_fault
+ *   26  u16  length of the reply behind it
  *   28  u32  how long the agent looks for the next message from now on, in microseconds
+ *   32  the reply to that message, if there is one and it is no longer than 224 bytes
  *
- * Reply: the results of a chain (chain_message.h).  It is posted before the acknowledgement of its
- * message.
+ * Reply: the results of a chain (chain_message.h).
+ *
+ *    0  of each of its steps:
+ *       u24  how many bytes it has read or written
+ *       u8   what has become of it: enum pmv_chain_status
+ *    .  results of the steps
+ *    .  zeros, up to a multiple of 8 bytes
+ *
+ * A longer one has a slot, and is posted before the acknowledgement of its message.  Results that
+ * go to other memory of the peer's are posted before both.
  *
  *    0  u64  number of the message
  *    8  u64  seal
- *   16  u8   of each of 16 steps, what has become of it: enum pmv_chain_status
- *   32  u16  of each step, how many bytes it has read or written
- *   64  results of the steps
- *    .  zeros, up to a multiple of 8 bytes
+ *   16  the reply
  *
  * Hint: a datagram (hint.h).
  *
@@ -105,12 +112,14 @@
 #define PMV_SLOTS 64
 #define PMV_MESSAGE_SIZE 512
 #define PMV_ACK_SIZE 32
+#define PMV_ACK_SLOT 256
+#define PMV_ACK_ROOM (PMV_ACK_SLOT - PMV_ACK_SIZE) /* for a reply */
 
 #define PMV_REPLIES 8
-#define PMV_REPLY_SIZE 1024
+#define PMV_REPLY_SIZE 1040
 
 #define PMV_ACKS_AT (PMV_SLOTS * PMV_MESSAGE_SIZE)
-#define PMV_REPLIES_AT (PMV_ACKS_AT + PMV_SLOTS * PMV_ACK_SIZE)
+#define PMV_REPLIES_AT (PMV_ACKS_AT + PMV_SLOTS * PMV_ACK_SLOT)
 #define PMV_BLOCK_SIZE (PMV_REPLIES_AT + PMV_REPLIES * PMV_REPLY_SIZE)
 
 #define PMV_FLUSH_AT PMV_BLOCK_SIZE
@@ -129,7 +138,7 @@ static inline size_t pmv_message_at(uint64_t number)
 
 static inline size_t pmv_ack_at(uint64_t number)
 {
-	return PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE;
+	return PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SLOT;
 }
 
 static inline size_t pmv_reply_at(unsigned int slot)
@@ -204,25 +213,36 @@ enum pmv_fault {
 	PMV_FAULT_MEMORY = 4,  /* it is not known where messages are, for want of memory */
 };
 
-/* An acknowledgement, as it is sent. */
+/* An acknowledgement, as it is sent: as much of it as there is. */
 struct pmv_ack {
 	uint64_t number;
 	uint64_t seal;
 	uint64_t done;
-	enum pmv_fault fault;
+	enum pmv_fault fault : 16;
+	uint32_t reply_len : 16;
 	uint32_t looks_us;
+	uint8_t reply[PMV_ACK_ROOM];
 };
 
 #define PMV_CHAIN_STEPS 16
-#define PMV_REPLY_ROOM (PMV_REPLY_SIZE - 64)
+#define PMV_REPLY_ROOM 960 /* for results */
+#define PMV_REPLY_MOST_DONE 0xffffff
 
-/* A reply, as it is sent: of its results, as many as there are. */
+struct pmv_reply_step {
+	uint32_t done : 24;
+	uint32_t status : 8; /* enum pmv_chain_status */
+};
+
+/* A reply.  It is sent with as many steps and results as there are. */
 struct pmv_reply {
-	uint64_t number;
-	uint64_t seal;
-	uint8_t status[PMV_CHAIN_STEPS]; /* enum pmv_chain_status */
-	uint16_t done[PMV_CHAIN_STEPS];
+	struct pmv_reply_step steps[PMV_CHAIN_STEPS];
 	uint8_t results[PMV_REPLY_ROOM];
+};
+
+/* What both sides know of it. */
+struct pmv_reply_size {
+	unsigned int steps;
+	unsigned int results; /* bytes of them */
 };
 
 /* A hint, as it is sent. */
@@ -268,23 +288,36 @@ __attribute__((no_sanitize("thread"))) static inline bool pmv_message_ready(
 bool pmv_message_decode(const volatile uint8_t *slot, uint64_t number, const struct pmv_seal *seal,
 			struct pmv_message *message);
 
-void pmv_ack_encode(uint8_t buf[PMV_ACK_SIZE], const struct pmv_ack *ack,
-		    const struct pmv_seal *seal);
+/* pmv_ack_encode -- returns its length */
+size_t pmv_ack_encode(uint8_t buf[PMV_ACK_SLOT], const struct pmv_ack *ack,
+		      const struct pmv_seal *seal);
 
 /* pmv_ack_decode -- the same for an acknowledgement */
 bool pmv_ack_decode(const volatile uint8_t *slot, uint64_t number, const struct pmv_seal *seal,
 		    struct pmv_ack *ack);
 
-/* pmv_reply_len -- with so many bytes of results */
-static inline size_t pmv_reply_len(size_t results)
+/* pmv_reply_len -- as it is sent; pmv_reply_is_short -- with the acknowledgement */
+static inline size_t pmv_reply_len(struct pmv_reply_size size)
 {
-	return (offsetof(struct pmv_reply, results) + results + 7) & ~(size_t) 7;
+	return (size.steps * sizeof(struct pmv_reply_step) + size.results + 7) & ~(size_t) 7;
 }
 
-/* pmv_reply_encode, pmv_reply_decode -- the same for the reply to a message, of that length */
-void pmv_reply_encode(uint8_t *buf, const struct pmv_reply *reply, size_t len,
-		      const struct pmv_seal *seal);
-bool pmv_reply_decode(const volatile uint8_t *slot, uint64_t number, size_t len,
+static inline bool pmv_reply_is_short(struct pmv_reply_size size)
+{
+	return pmv_reply_len(size) <= PMV_ACK_ROOM;
+}
+
+/* pmv_reply_pack, pmv_reply_unpack -- to and from what is sent */
+void pmv_reply_pack(uint8_t *to, const struct pmv_reply *reply, struct pmv_reply_size size);
+void pmv_reply_unpack(struct pmv_reply *reply, const uint8_t *from, struct pmv_reply_size size);
+
+/*
+ * pmv_reply_encode, pmv_reply_decode -- the same for the reply to a message, in a slot of its own.
+ * The former returns how long that is.
+ */
+size_t pmv_reply_encode(uint8_t *slot, uint64_t number, const struct pmv_reply *reply,
+			struct pmv_reply_size size, const struct pmv_seal *seal);
+bool pmv_reply_decode(const volatile uint8_t *slot, uint64_t number, struct pmv_reply_size size,
 		      const struct pmv_seal *seal, struct pmv_reply *reply);
 
 struct pmv_hint pmv_hint_make(uint32_t key, bool ask, const struct pmv_seal *seal);

@@ -7,6 +7,7 @@
 
 #include "agent/chain.h"
 #include "agent/flush.h"
+#include "agent/large_results.h"
 #include "agent/pages.h"
 #include "agent/receiver.h"
 #include "agent/store.h"
@@ -38,8 +39,10 @@ void pmv_writeback_free(struct pmv_work *work)
 {
 	free(work->more);
 	work->more = NULL;
-	if (work->request.chain)
+	if (work->request.chain) {
 		free(work->reply);
+		pmv_large_results_put(work->large);
+	}
 	work->request.chain = false;
 }
 
@@ -153,20 +156,15 @@ static void charge_most(struct pmv_slice *slice, const struct pmv_extent *extent
 	charge(slice, extent->persist, extent->len + syncs * pmv_sync_cost(extent));
 }
 
-/* charge_chain -- each of its commits may flush, or sync, whatever it stores: 16 are a slice */
-static void charge_chain(struct pmv_slice *slice, const struct pmv_work *work)
-{
-	charge(slice, PMV_DMP, work->chain_commits * PMV_CHAIN_COST);
-}
-
 void pmv_writeback_charge(const struct pmv_work *work, struct pmv_slice *slice)
 {
 	for (size_t i = 0; i < work->count; i++)
 		charge_most(slice, &named(work)[i]);
 	if (!work->request.store)
 		return;
+	/* Each commit of a chain may flush, or sync, whatever it stores: 16 are a slice. */
 	if (work->request.chain)
-		charge_chain(slice, work);
+		charge(slice, PMV_DMP, work->chain_cost);
 	else
 		charge_most(slice, &work->target);
 }
@@ -512,8 +510,9 @@ static void execute_chain(struct pmv_writeback_batch *batch, struct pmv_regions 
 {
 	const struct pmv_flush_message *request = &work->request;
 	struct carried carried = {batch, regions, work};
-	const struct pmv_chain_carrier carrier = {regions, work->disk != PMV_DISK_NONE,
-						  commit_chain, chain_stored, &carried};
+	const struct pmv_chain_carrier carrier = {regions,      work->disk != PMV_DISK_NONE,
+						  work->large,  commit_chain,
+						  chain_stored, &carried};
 	struct pmv_chain chain;
 	enum pmv_fault fault;
 

@@ -23,6 +23,7 @@
 #include "agent/flush_message.h"
 #include "agent/region.h"
 
+struct pmv_large_results;
 struct pmv_receiver;
 
 /* A connection's slice of a round: this many bytes of cache lines ... */
@@ -34,7 +35,7 @@ struct pmv_receiver;
 /* The same in memory of a file, where gaps are written, too. */
 #define PMV_DIRECT_COST PMV_BLOCK
 
-/* A commit of a chain costs so much, as many small ranges do. */
+/* A commit of a chain costs so much, as many small ranges do; large results cost their bytes. */
 #define PMV_CHAIN_COST (PMV_LINE_SLICE / 16)
 
 #define PMV_WRITEBACK_WORKS 64
@@ -72,9 +73,11 @@ struct pmv_work {
 	/* The range to store data in, after all that. */
 	struct pmv_extent target;
 	/* Of a chain: it has them instead. */
-	struct pmv_reply *reply; /* malloc'ed */
-	unsigned int chain_commits;
-	bool chain_leaves; /* it may store what it does not commit */
+	struct pmv_reply *reply;         /* malloc'ed */
+	struct pmv_large_results *large; /* or NULL */
+	bool chain_commits;
+	uint64_t chain_cost; /* of a slice */
+	bool chain_leaves;   /* it may store what it does not commit */
 	union {
 		struct pmv_message message;
 		struct pmv_flush_message request;

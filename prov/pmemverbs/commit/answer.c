@@ -81,7 +81,7 @@ void pmv_answer_take(struct pmv_initiator *ini)
 
 			if (request->is_chain && request->payload)
 				pmv_chain_request_answered(request->chain, pmv_to_run(op),
-							   request->request.last);
+							   request->request.last, &ack);
 			pmv_interpreter_answered(pmv_to_run(op), 0);
 		}
 	}

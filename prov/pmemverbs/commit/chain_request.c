@@ -13,6 +13,7 @@ _Static_assert(PMV_CHAIN_STEPS == FI_PMEMVERBS_CHAIN_STEPS, "steps");
 _Static_assert(PMV_REPLY_ROOM == FI_PMEMVERBS_CHAIN_RESULTS, "results");
 _Static_assert(PMV_CHAIN_CAS == FI_PMEMVERBS_CHAIN_CAS, "CAS");
 _Static_assert(PMV_CHAIN_SCRATCH == FI_PMEMVERBS_CHAIN_WORDS * PMV_CHAIN_WORD, "words");
+_Static_assert(PMV_CHAIN_LARGE_ROOM == FI_PMEMVERBS_CHAIN_LARGE, "large results");
 _Static_assert((int) PMV_CHAIN_FREE == FI_PMEMVERBS_STEP_FREE, "kinds");
 _Static_assert((int) PMV_CHAIN_GE == FI_PMEMVERBS_GE, "comparisons");
 _Static_assert(PMV_CHAIN_EXPECT_SCRATCH == FI_PMEMVERBS_STEP_EXPECT_WORD, "flags");
@@ -26,11 +27,14 @@ static int check(struct pmv_chain_request *request)
 	if (!request->len)
 		return -FI_EMSGSIZE;
 	if (!pmv_chain_decode(request->bytes, request->len, &chain))
-		return chain.results_len > PMV_REPLY_ROOM ? -FI_EMSGSIZE : -FI_EINVAL;
+		return chain.results_len > PMV_REPLY_ROOM || chain.large_len > PMV_CHAIN_LARGE_ROOM
+			       ? -FI_EMSGSIZE
+			       : -FI_EINVAL;
 	request->commits = chain.commits;
-	request->results_len = chain.results_len;
+	request->reply = pmv_chain_reply_size(&chain);
+	request->large = chain.large_len;
 	for (unsigned int i = 0; i < chain.count; i++) {
-		request->results[i].at = chain.steps[i].result_at;
+		request->results[i].at = (uint16_t) chain.steps[i].result_at;
 		request->results[i].len = chain.steps[i].result_len;
 	}
 	return 0;
@@ -90,7 +94,7 @@ static bool is_valid(const struct pmv_chain_request *request, const struct pmv_r
 		const struct fi_pmemverbs_step *step = &request->steps[i];
 		size_t most = step->kind == FI_PMEMVERBS_STEP_ALLOCATE ? PMV_CHAIN_WORD : step->len;
 
-		if (reply->status[i] > PMV_CHAIN_NOT_REACHED || reply->done[i] > most)
+		if (reply->steps[i].status > PMV_CHAIN_NOT_REACHED || reply->steps[i].done > most)
 			return false;
 	}
 	return true;
@@ -100,26 +104,39 @@ static void hand_out(const struct pmv_chain_request *request, const struct pmv_r
 {
 	for (unsigned int i = 0; i < request->count; i++) {
 		struct fi_pmemverbs_step *step = &request->steps[i];
-		size_t len = reply->done[i] < request->results[i].len ? reply->done[i]
-								      : request->results[i].len;
+		size_t done = reply->steps[i].done,
+		       len = done < request->results[i].len ? done : request->results[i].len;
 
-		step->status = reply->status[i];
-		step->done = reply->done[i];
+		step->status = reply->steps[i].status;
+		step->done = done;
 		if (step->result && len)
 			memcpy(step->result, reply->results + request->results[i].at, len);
 	}
 }
 
-void pmv_chain_request_answered(const struct pmv_chain_request *request, struct pmv_run *run,
-				uint64_t number)
+/* find_reply -- false: it is not there, or not whole */
+static bool find_reply(const struct pmv_chain_request *request, const struct pmv_sender *sender,
+		       uint64_t number, const struct pmv_ack *ack, struct pmv_reply *reply)
 {
-	struct pmv_sender *sender = &pmv_run_initiator(run)->mailbox->sender;
-	const uint8_t *slot = sender->link->block + pmv_reply_at(request->slot);
+	if (!pmv_reply_is_short(request->reply))
+		return pmv_reply_decode(sender->link->block + pmv_reply_at(request->slot), number,
+					request->reply, &sender->reply_in, reply);
+	if (ack->done != number || ack->reply_len != pmv_reply_len(request->reply))
+		return false;
+	pmv_reply_unpack(reply, ack->reply, request->reply);
+	return true;
+}
+
+void pmv_chain_request_answered(const struct pmv_chain_request *request, struct pmv_run *run,
+				uint64_t number, const struct pmv_ack *ack)
+{
+	const struct pmv_sender *sender = &pmv_run_initiator(run)->mailbox->sender;
 	struct pmv_reply reply;
 
-	if (pmv_reply_decode(slot, number, pmv_reply_len(request->results_len), &sender->reply_in,
-			     &reply) &&
-	    is_valid(request, &reply)) {
+	if (find_reply(request, sender, number, ack, &reply) && is_valid(request, &reply)) {
+		/* The target has written large results before the acknowledgement. */
+		if (request->large)
+			atomic_thread_fence(memory_order_acquire);
 		hand_out(request, &reply);
 	} else if (!pmv_run_has_failed(run)) {
 		PMV_WARN(EP_DATA, "the results of a chain are missing, so it fails: somebody has "

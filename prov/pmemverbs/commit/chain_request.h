@@ -3,8 +3,9 @@
  * chain_request.h -- a chain, from the call to its results
  *
  * A chain travels as small data do that the agent stores (flush_request.h): behind the ranges that
- * are to be durable first, if it commits.  So it stands in the same order as they do.  Its reply
- * comes to one of the slots that the endpoint has for them, before the acknowledgement.
+ * are to be durable first, if it commits.  So it stands in the same order as they do.  A short
+ * reply comes with the acknowledgement, a long one before it, to one of the slots that the endpoint
+ * has.
  */
 #ifndef PMV_CHAIN_REQUEST_H
 #define PMV_CHAIN_REQUEST_H
@@ -24,7 +25,8 @@ struct pmv_chain_request {
 	struct fi_pmemverbs_step *steps;
 	unsigned int count;
 	bool commits;
-	unsigned int results_len;
+	struct pmv_reply_size reply;
+	bool large; /* the target writes results into the application's memory */
 	struct {
 		uint16_t at, len;
 	} results[PMV_CHAIN_STEPS];
@@ -44,8 +46,11 @@ void pmv_chain_request_free(struct pmv_chain_request *request);
 /* pmv_chain_request_get_slot -- false: all are in use; holds the initiator's lock */
 bool pmv_chain_request_get_slot(struct pmv_chain_request *request, struct pmv_initiator *ini);
 
-/* pmv_chain_request_answered -- message `number` had it: hand out the results; holds the lock */
+/*
+ * pmv_chain_request_answered -- message `number` had it, and was acknowledged: hand out the
+ * results; holds the lock
+ */
 void pmv_chain_request_answered(const struct pmv_chain_request *request, struct pmv_run *run,
-				uint64_t number);
+				uint64_t number, const struct pmv_ack *ack);
 
 #endif /* PMV_CHAIN_REQUEST_H */

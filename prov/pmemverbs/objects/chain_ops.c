@@ -62,12 +62,44 @@ static int describe_place(const struct pmv_initiator *ini, const struct fi_pmemv
 	return ret;
 }
 
-static int describe_step(const struct pmv_initiator *ini, const struct fi_pmemverbs_step *step,
+/*
+ * describe_result -- where the target is to write a large one: to memory of this domain that it may
+ * write, and that is one piece
+ */
+static int describe_result(const struct pmv_domain *domain, const struct fi_pmemverbs_step *step,
+			   struct pmv_chain_step *sent)
+{
+	const struct pmv_mr *mr;
+	uintptr_t at = (uintptr_t) step->result, start;
+
+	if (!step->result_mr)
+		return 0;
+	mr = pmv_container_of(step->result_mr, struct pmv_mr, mr_fid);
+	if (step->result_mr->fid.ops != &pmv_mr_fi_ops || mr->domain != domain || !mr->writable)
+		goto refuse;
+	start = (uintptr_t) mr->memory.iov_base;
+	if (fi_mr_key(mr->core_fid) > UINT32_MAX || at < start || step->len > mr->memory.iov_len ||
+	    at - start > mr->memory.iov_len - step->len)
+		goto refuse;
+	sent->head.flags |= PMV_CHAIN_LARGE;
+	sent->result_addr = domain->engine.virt_addr ? at : at - start;
+	sent->result_key = (uint32_t) fi_mr_key(mr->core_fid);
+	return 0;
+
+refuse:
+	PMV_WARN(EP_DATA,
+		 "a chain is refused: the result of a step must lie in its result_mr, which "
+		 "has FI_REMOTE_WRITE and is one piece of memory\n");
+	return -FI_EINVAL;
+}
+
+static int describe_step(const struct pmv_ep *ep, const struct fi_pmemverbs_step *step,
 			 struct pmv_chain_step *sent)
 {
 	uint64_t flags = step->flags;
+	int ret;
 
-	if (step->len > PMV_REPLY_ROOM)
+	if (step->len > (step->result_mr ? PMV_CHAIN_LARGE_ROOM : PMV_REPLY_ROOM))
 		return -FI_EMSGSIZE;
 	if ((flags & ~STEP_FLAGS) || step->kind > UINT8_MAX || step->compare > UINT8_MAX ||
 	    (step->to | step->from | step->expect | step->at) >= FI_PMEMVERBS_CHAIN_WORDS ||
@@ -82,7 +114,7 @@ static int describe_step(const struct pmv_initiator *ini, const struct fi_pmemve
 						     (step->compare_mask ? PMV_CHAIN_MASK_COMPARE
 									 : 0) |
 						     (step->swap_mask ? PMV_CHAIN_MASK_SWAP : 0)),
-				.len = (uint16_t) step->len,
+				.len = step->len & PMV_REPLY_MOST_DONE,
 				.to = step->to & 3,
 				.from = step->from & 3,
 				.expect = step->expect & 3,
@@ -93,13 +125,14 @@ static int describe_step(const struct pmv_initiator *ini, const struct fi_pmemve
 		.compare_mask = step->compare_mask,
 		.swap_mask = step->swap_mask,
 	};
-	return describe_place(ini, step, sent);
+	ret = describe_place(&ep->initiator, step, sent);
+	return ret ? ret : describe_result(ep->domain, step, sent);
 }
 
 static ssize_t post(struct fid_ep *fid, struct fi_pmemverbs_step *steps, size_t count,
 		    void *context, uint64_t flags)
 {
-	struct pmv_initiator *ini = &pmv_to_ep(fid)->initiator;
+	struct pmv_ep *ep = pmv_to_ep(fid);
 	const struct pmv_submission submission = {
 		.what = FI_RMA | FI_WRITE, .context = context, .flags = flags};
 	struct pmv_chain_request *request;
@@ -113,10 +146,10 @@ static ssize_t post(struct fid_ep *fid, struct fi_pmemverbs_step *steps, size_t 
 	chain.count = (unsigned int) count;
 	chain.reply = 0;
 	for (unsigned int i = 0; i < count && !ret; i++)
-		ret = describe_step(ini, &steps[i], &chain.steps[i]);
+		ret = describe_step(ep, &steps[i], &chain.steps[i]);
 	if (!ret)
 		ret = pmv_chain_request_new(steps, &chain, &request);
-	return ret ? ret : pmv_submit_chain(ini, &submission, request);
+	return ret ? ret : pmv_submit_chain(&ep->initiator, &submission, request);
 }
 
 /* Lists of buffers */

@@ -167,6 +167,8 @@ int pmv_ep_close(struct fid *fid)
 
 	/* What can't be closed is closed again with the endpoint, which is there until then. */
 	if (!ret)
+		ret = pmv_receiver_close(&ep->mailbox.receiver);
+	if (!ret)
 		ret = pmv_link_close(&ep->mailbox.link);
 	if (!ret)
 		ret = close_own_cq(ep);

@@ -493,6 +493,9 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 		return -FI_ENOMEM;
 	atomic_fetch_add(&domain->users, 1);
 	mr->domain = domain;
+	mr->writable = mr_attr->access & FI_REMOTE_WRITE;
+	if (mr_attr->iov_count == 1)
+		mr->memory = mr_attr->mr_iov[0];
 	mr->mr_fid.fid = (struct fid){
 		.fclass = FI_CLASS_MR, .context = mr_attr->context, .ops = &pmv_mr_fi_ops};
 	ret = find_direct(mr, mr_attr);

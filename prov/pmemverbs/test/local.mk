@@ -97,7 +97,7 @@ test_thread_SOURCES = %D%/agent/test_thread.c %D%/agent/test_thread_share.c $(sl
 test_syncing_SOURCES = %D%/agent/test_syncing.c %D%/agent/test_syncing_calls.c %D%/agent/test_stand_in.c \
 	%D%/agent/disks.c %D%/agent/disks.h
 test_thread_start_SOURCES = %D%/agent/test_thread_start.c
-test_wire_SOURCES = %D%/agent/test_wire.c %D%/agent/test_wire_messages.c %D%/agent/test_wire.h
+test_wire_SOURCES = %D%/agent/test_wire.c %D%/agent/test_wire_messages.c %D%/agent/test_wire_replies.c %D%/agent/test_wire.h
 test_writeback_SOURCES = %D%/agent/test_writeback.c %D%/agent/test_writeback_stores.c $(slices_sources)
 
 # commit/
@@ -131,7 +131,7 @@ test_rdm_reach_SOURCES = %D%/rdm/test_rdm_reach.c
 test_admit_SOURCES = %D%/objects/test_admit.c $(key_dirs_sources)
 test_atomic_SOURCES = %D%/objects/test_atomic.c
 test_chain_ops_SOURCES = %D%/objects/test_chain_ops.c %D%/objects/test_chain_commit.c \
-	%D%/objects/test_chain_refused.c $(chain_sources)
+	%D%/objects/test_chain_large.c %D%/objects/test_chain_refused.c $(chain_sources)
 test_cntr_SOURCES = %D%/objects/test_cntr.c
 test_cq_SOURCES = %D%/objects/test_cq.c
 test_ep_SOURCES = %D%/objects/test_ep.c

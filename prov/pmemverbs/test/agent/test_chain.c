@@ -88,8 +88,8 @@ Test(chain_lock, is_held_by_a_step_and_by_no_flush)
 	watch_lock(target);
 	tell_chain(target, &chain);
 	pair_serve(target);
-	expect_done(target, "S F D S F D S F D K K");
-	cr_expect_str_eq(held, "10010010000");
+	expect_done(target, "S F D S F D S F D K");
+	cr_expect_str_eq(held, "1001001000");
 	target->on_event = NULL;
 	pair_close(target);
 }
@@ -110,7 +110,7 @@ Test(chain_lock, is_held_by_stores_once_there_are_chains)
 	tell_chain(target, &chain);
 	pair_serve(target);
 	watch_lock(target);
-	expect_done(target, "K K");
+	expect_done(target, "K");
 	pair_tell(target, &message);
 	pair_serve(target);
 	expect_done(target, "S F D K");
@@ -160,6 +160,37 @@ Test(chain_slice, of_a_round_has_few_syncs)
 	pair_close(target);
 }
 
+/* large -- a READ into the peer's memory */
+static struct pmv_chain_step large(struct pair *target, enum pair_memory memory, unsigned int len)
+{
+	struct pmv_chain_step step = at(target, PMV_CHAIN_READ, memory, 0, PMV_CHAIN_LARGE);
+
+	step.head.len = len & 0xffffff;
+	step.result_key = 0x4711;
+	return step;
+}
+
+/* A peer that names one slot for all of them has nothing of it, and nobody else is held up. */
+Test(chain_slice, of_a_round_has_few_large_results)
+{
+	struct pair *target = pair_open(NULL);
+	struct pmv_receiver *receiver = &target->to->mailbox.receiver;
+	struct pmv_chain chain = {.count = 1, .steps = {large(target, DMP, PMV_CHAIN_LARGE_ROOM)}};
+
+	for (int i = 0; i < 6; i++)
+		tell_chain(target, &chain);
+	pair_serve(target);
+	cr_expect_eq(receiver->served, 4);
+	pair_serve(target);
+	cr_expect_eq(receiver->served, 6);
+	chain.steps[0] = large(target, DMP, 4096);
+	for (int i = 0; i < 6; i++)
+		tell_chain(target, &chain);
+	pair_serve(target);
+	cr_expect_eq(receiver->served, 12);
+	pair_close(target);
+}
+
 /* Messages */
 
 Test(chain_mailbox, ends_with_a_malformed_chain)
@@ -188,7 +219,7 @@ Test(chain_mailbox, ends_with_a_malformed_chain)
 			(uint16_t) (pmv_flush_message_len(1) + message.ranges[0].len + more);
 		cr_expect_eq(pmv_flush_message_is_valid(&message), !more);
 	}
-	chain.steps[0].head.zero = 1;
+	chain.steps[0].head.to = 1;
 	tell_chain(target, &chain);
 	pair_serve(target);
 	expect_done(target, "K");
@@ -208,12 +239,16 @@ static void ask_chain(int peer, struct pmv_chain *chain)
 /* status_of -- the reply that the peer was sent last */
 static uint8_t status_of(int peer, unsigned int step)
 {
-	const struct pmv_link *link = &peers[peer]->mailbox.link;
-	const struct pmv_reply *reply =
-		(const struct pmv_reply *) (link->outbox + pmv_reply_at(SLOT));
+	const struct pmv_mailbox *mailbox = &peers[peer]->mailbox;
+	const struct pmv_ack *ack =
+		(const struct pmv_ack *) (mailbox->link.outbox +
+					  pmv_ack_at(mailbox->receiver.posted_acks));
+	struct pmv_reply_step steps[PMV_CHAIN_STEPS];
 
-	cr_assert_eq(reply->number, asked[peer]);
-	return reply->status[step];
+	cr_assert_eq(ack->done, asked[peer]);
+	cr_assert_gt(ack->reply_len, step * sizeof(steps[0]));
+	memcpy(steps, ack->reply, ack->reply_len);
+	return steps[step].status;
 }
 
 /* begin_chain -- the first peer's waits for a disk in the middle */
@@ -277,6 +312,27 @@ Test(chain_beside, goes_on_to_no_step_when_its_endpoint_is_closed, .timeout = 60
 	ask_for(1, PAGE, 64);
 	await_end(1);
 	cr_expect_eq(pair->memory[DMP][0], 0);
+	close_target();
+}
+
+/* It has memory for large results, which nobody else frees. */
+Test(chain_beside, ends_behind_its_endpoint, .timeout = 60)
+{
+	struct pmv_chain chain = {.count = 3};
+
+	open_target();
+	chain.steps[0] = at(pair, PMV_CHAIN_WRITE, PAGE, 0, 0);
+	chain.steps[1] = large(pair, PAGE, 60000);
+	chain.steps[2] = at(pair, PMV_CHAIN_WRITE, DMP, 0, PMV_CHAIN_COMMIT);
+	hold(PAGE, true);
+	ask_chain(0, &chain);
+	await_begun(PAGE, 1);
+	accepted(fi_close(&peers[0]->ep_fid.fid));
+	peers[0] = NULL;
+	hold(PAGE, false);
+	ask_chain(1, &chain);
+	await_end(1);
+	cr_expect_eq(status_of(1, 1), PMV_CHAIN_OK);
 	close_target();
 }
 

@@ -105,12 +105,12 @@ Test(chain_message, is_what_the_header_says_byte_by_byte)
 {
 	static const uint8_t expected[] = {
 		1,    5,    0,    0,                                   /* steps, slot */
-		3,    4,    0x80, 0x02, 2,    0,    0x40 | 0x20, 0,    /* kind, how, flags, length,
+		3,    4,    0x80, 0x02, 2,    0,    0,    0x40 | 0x20, /* kind, how, flags, length,
 									  words */
-		8,    7,    6,    5,    4,    3,    2,           1,    /* address */
-		0x14, 0x13, 0x12, 0x11, 0x24, 0x23, 0x22,        0x21, /* keys */
+		8,    7,    6,    5,    4,    3,    2,    1,           /* address */
+		0x14, 0x13, 0x12, 0x11, 0x24, 0x23, 0x22, 0x21,        /* keys */
 		'e',  'x',                                             /* expected */
-		0x38, 0x37, 0x36, 0x35, 0x34, 0x33, 0x32,        0x31, 0x44,
+		0x38, 0x37, 0x36, 0x35, 0x34, 0x33, 0x32, 0x31,        0x44,
 		0x43, 0x42, 0x41, /* from */
 		'm',  'a',        /* mask */
 	};
@@ -179,27 +179,30 @@ static bool decodes(unsigned int step, const struct pmv_chain_head *head)
 Test(chain_message, with_an_option_that_its_kind_has_not_is_malformed)
 {
 	for (unsigned int i = 0; i < 6; i++) {
-		for (unsigned int bit = 11; bit < 16; bit++)
+		for (unsigned int bit = 12; bit < 16; bit++)
 			MALFORMED(i, head.flags |= (uint16_t) (1U << bit));
-		MALFORMED(i, head.zero = 1);
 		MALFORMED(i, head.kind = 0);
 		MALFORMED(i, head.kind = 7);
 		MALFORMED(i, head.kind = 255);
 	}
 	MALFORMED(0, head.flags &= (uint16_t) ~PMV_CHAIN_INDIRECT);
 	MALFORMED(0, head.flags |= PMV_CHAIN_FROM_SCRATCH);
+	MALFORMED(0, head.flags |= PMV_CHAIN_LARGE); /* and the words get it */
 	MALFORMED(0, head.flags |= PMV_CHAIN_EXPECT_SCRATCH);
 	MALFORMED(0, head.compare = 1);
 	MALFORMED(0, head.len = 17);
+	MALFORMED(0, head.len += 1 << 16);
 	MALFORMED(0, head.to = 3);
 	MALFORMED(0, head.from = 1);
 	MALFORMED(0, head.expect = 1);
 	MALFORMED(0, head.flags &= (uint16_t) ~PMV_CHAIN_AT_SCRATCH);
 	MALFORMED(0, head.flags &= (uint16_t) ~PMV_CHAIN_REDIRECT);
 	MALFORMED(1, head.flags |= PMV_CHAIN_REDIRECT);
+	MALFORMED(1, head.flags |= PMV_CHAIN_LARGE);
 	MALFORMED(1, head.flags |= PMV_CHAIN_BOUNDED);
 	MALFORMED(1, head.to_key = 1);
 	MALFORMED(2, head.compare = 6);
+	MALFORMED(2, head.flags |= PMV_CHAIN_LARGE);
 	MALFORMED(2, head.flags |= PMV_CHAIN_BOUNDED | PMV_CHAIN_INDIRECT);
 	MALFORMED(3, head.len = 7);
 	MALFORMED(3, head.flags |= PMV_CHAIN_FROM_MEMORY);
@@ -239,13 +242,45 @@ Test(chain_message, that_asks_for_too_much_is_malformed)
 	for (unsigned int len = PMV_REPLY_ROOM - 8; len < PMV_REPLY_ROOM + 8; len++) {
 		struct pmv_chain chain = {
 			.count = 2,
-			.steps = {{.head = {.kind = PMV_CHAIN_READ, .len = (uint16_t) (len - 1)}},
+			.steps = {{.head = {.kind = PMV_CHAIN_READ, .len = (len - 1) & 0xffff}},
 				  {.head = {.kind = PMV_CHAIN_READ, .len = 1}}},
 		};
 		uint8_t buf[ROOM];
 		size_t size = pmv_chain_encode(buf, sizeof(buf), &chain);
 
 		cr_expect_eq(pmv_chain_decode(buf, size, &chain), len <= PMV_REPLY_ROOM);
+	}
+}
+
+/* Large results have room of their own. */
+Test(chain_message, that_asks_for_too_much_at_other_places_is_malformed)
+{
+	for (unsigned int len = PMV_CHAIN_LARGE_ROOM - 2; len < PMV_CHAIN_LARGE_ROOM + 2; len++) {
+		struct pmv_chain chain = {
+			.count = 3,
+			.steps = {{.head = {.kind = PMV_CHAIN_READ,
+					    .flags = PMV_CHAIN_LARGE,
+					    .len = (len - 1) & 0xffffff}},
+				  {.head = {.kind = PMV_CHAIN_READ, .len = PMV_REPLY_ROOM}},
+				  {.head = {.kind = PMV_CHAIN_READ,
+					    .flags = PMV_CHAIN_LARGE,
+					    .len = 1},
+				   .result_addr = 0x8877665544332211,
+				   .result_key = 0xccbbaa99}},
+		};
+		uint8_t buf[ROOM];
+		size_t size = pmv_chain_encode(buf, sizeof(buf), &chain);
+
+		cr_expect_eq(size, 4 + 3 * 24 + 2 * 12);
+		cr_expect_eq(pmv_chain_decode(buf, size, &chain), len <= PMV_CHAIN_LARGE_ROOM);
+		if (len > PMV_CHAIN_LARGE_ROOM)
+			continue;
+		cr_expect_eq(chain.results_len, PMV_REPLY_ROOM);
+		cr_expect_eq(chain.large_len, len);
+		cr_expect_eq(chain.steps[0].result_at, 0);
+		cr_expect_eq(chain.steps[2].result_at, len - 1);
+		cr_expect_eq(chain.steps[2].result_addr, 0x8877665544332211);
+		cr_expect_eq(chain.steps[2].result_key, 0xccbbaa99);
 	}
 }
 
@@ -267,10 +302,14 @@ Test(chain_message, of_random_bytes_is_malformed_or_keeps_to_the_rules)
 		found++;
 		cr_assert(chain.count && chain.count <= PMV_CHAIN_STEPS);
 		cr_assert_leq(chain.results_len, PMV_REPLY_ROOM);
+		cr_assert_leq(chain.large_len, PMV_CHAIN_LARGE_ROOM);
 		for (unsigned int step = 0; step < chain.count; step++) {
 			const struct pmv_chain_step *at = &chain.steps[step];
 
-			cr_assert_leq(at->result_at + at->result_len, chain.results_len);
+			if (at->head.flags & PMV_CHAIN_LARGE)
+				cr_assert_leq(at->result_at + at->head.len, chain.large_len);
+			else
+				cr_assert_leq(at->result_at + at->result_len, chain.results_len);
 			cr_assert(!at->operand ||
 				  (at->operand >= buf && at->operand + at->head.len <= buf + len));
 			cr_assert(at->head.kind != PMV_CHAIN_COMPARE_SWAP ||

@@ -24,7 +24,7 @@ static uint8_t *mailbox(struct pair *pair, uint64_t number)
 
 static uint8_t *ack_slot(struct pair *pair, uint64_t number)
 {
-	return pair->from->mailbox.link.block + PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE;
+	return pair->from->mailbox.link.block + pmv_ack_at(number);
 }
 
 static void commit_one(struct pair *pair)

@@ -85,9 +85,10 @@ static void reseal(uint8_t *buf, size_t len)
 Test(wire, sizes_are_what_the_header_says)
 {
 	cr_expect_eq(PMV_ACKS_AT, 32768);
-	cr_expect_eq(PMV_REPLIES_AT, 34816);
-	cr_expect_eq(PMV_BLOCK_SIZE, 34816 + 8 * 1024);
-	cr_expect_eq(sizeof(struct pmv_reply), 1024);
+	cr_expect_eq(PMV_REPLIES_AT, 49152);
+	cr_expect_eq(PMV_BLOCK_SIZE, 49152 + 8 * 1040);
+	cr_expect_eq(sizeof(struct pmv_ack), 256);
+	cr_expect_eq(PMV_ACK_ROOM, 224);
 	cr_expect_eq(PMV_MESSAGE_SIZE, 512);
 	cr_expect_eq(PMV_STORE_ROOM(20), 0);
 	cr_expect_eq(PMV_STORE_ROOM(1), 512 - 32 - 24);
@@ -483,8 +484,8 @@ Test(message, that_stores_without_a_range_or_more_than_it_has_is_malformed)
 /* Acknowledgements */
 
 union ack_slot {
-	uint64_t words[PMV_ACK_SIZE / 8];
-	uint8_t bytes[PMV_ACK_SIZE];
+	uint64_t words[PMV_ACK_SLOT / 8];
+	uint8_t bytes[PMV_ACK_SLOT];
 };
 
 static const struct pmv_ack ack_out = {
@@ -501,7 +502,7 @@ Test(ack, is_what_the_header_says_byte_by_byte)
 				      0,    0,    0, 0, 0, 0x18, 0x17, 0x16, 0x15, 0x14, 0x13,
 				      0x12, 0x11, 3, 0, 0, 0,    0x24, 0x23, 0x22, 0x21}};
 
-	pmv_ack_encode(slot.bytes, &ack_out, &ack_seal);
+	cr_expect_eq(pmv_ack_encode(slot.bytes, &ack_out, &ack_seal), PMV_ACK_SIZE);
 	reseal_with(expected.bytes, PMV_ACK_SIZE, &ack_seal);
 	cr_expect_arr_eq(slot.bytes, expected.bytes, PMV_ACK_SIZE);
 	cr_expect_eq(PMV_FAULT_NONE, 0);

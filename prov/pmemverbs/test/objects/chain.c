@@ -71,3 +71,16 @@ void chain_set(struct pair *pair, enum pair_memory memory, size_t offset, uint64
 {
 	memcpy(pair->memory[memory] + offset, &value, sizeof(value));
 }
+
+void chain_lie(struct pair *pair, struct pmv_reply_step step, int more)
+{
+	struct pmv_sender *sender = &pair->from->mailbox.sender;
+	uint64_t number = atomic_load(&sender->next_ack);
+	uint8_t *slot = pair->from->mailbox.link.block + pmv_ack_at(number);
+	struct pmv_ack ack;
+
+	cr_assert(pmv_ack_decode(slot, number, &sender->ack_in, &ack));
+	memcpy(ack.reply, &step, sizeof(step));
+	ack.reply_len = (ack.reply_len + (unsigned int) more) & (PMV_ACK_SLOT - 1);
+	pmv_ack_encode(slot, &ack, &sender->ack_in);
+}

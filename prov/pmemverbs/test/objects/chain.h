@@ -32,6 +32,12 @@ void chain_point(struct pair *pair, enum pair_memory memory, uint64_t bound);
 struct fi_pmemverbs_list *chain_list(struct pair *pair, enum pair_memory memory, size_t count,
 				     size_t free);
 
+/*
+ * chain_lie -- the next acknowledgement, which has arrived at home, says that of a chain's first
+ * step, with a reply that is so much longer
+ */
+void chain_lie(struct pair *pair, struct pmv_reply_step step, int more);
+
 uint64_t chain_word(struct pair *pair, enum pair_memory memory, size_t offset);
 void chain_set(struct pair *pair, enum pair_memory memory, size_t offset, uint64_t value);
 

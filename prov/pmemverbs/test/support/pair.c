@@ -550,9 +550,8 @@ void pair_expect_ack(struct pair *pair, uint64_t done, enum pmv_fault fault)
 	const struct pmv_mailbox *mailbox = &pair->from->mailbox;
 	uint64_t number = pair->acks + 1;
 	struct pmv_ack ack;
-	bool arrived = pmv_ack_decode(mailbox->link.block + PMV_ACKS_AT +
-					      number % PMV_SLOTS * PMV_ACK_SIZE,
-				      number, &mailbox->sender.ack_in, &ack);
+	bool arrived = pmv_ack_decode(mailbox->link.block + pmv_ack_at(number), number,
+				      &mailbox->sender.ack_in, &ack);
 
 	cr_assert_eq(arrived, done != 0);
 	if (!done)
@@ -567,6 +566,5 @@ void pair_answer(struct pair *pair, uint64_t number, uint64_t done, enum pmv_fau
 	struct pmv_mailbox *mailbox = &pair->from->mailbox;
 	struct pmv_ack ack = {.number = number, .done = done, .fault = fault};
 
-	pmv_ack_encode(mailbox->link.block + PMV_ACKS_AT + number % PMV_SLOTS * PMV_ACK_SIZE, &ack,
-		       &mailbox->sender.ack_in);
+	pmv_ack_encode(mailbox->link.block + pmv_ack_at(number), &ack, &mailbox->sender.ack_in);
 }
