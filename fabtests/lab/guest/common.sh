@@ -60,12 +60,13 @@ copy()
 # calls -- durable ones, short and long, before all else; no connection may get lost meanwhile
 calls()
 {
-	local server failed=""
+	# What is in the build folder itself are libtool's scripts, which take long to start.
+	local server failed="" rpc=(env "LD_LIBRARY_PATH=$PWD/.libs" .libs/fi_pmem_rpc)
 
-	./fi_pmem_rpc -M "$LAB_PMEM" --clients 8 >/run/calls.server 2>&1 &
+	"${rpc[@]}" -M "$LAB_PMEM" --clients 8 >/run/calls.server 2>&1 &
 	server=$!
 	await_ready /run/calls.server $server || return
-	./fi_pmem_rpc -n 100 "$LAB_ADDR" >/run/calls && ./fi_pmem_rpc -n 20 -S 20000 "$LAB_ADDR" >>/run/calls ||
+	"${rpc[@]}" -n 100 "$LAB_ADDR" >/run/calls && "${rpc[@]}" -n 20 -S 20000 "$LAB_ADDR" >>/run/calls ||
 		failed=yes
 	cat /run/calls.server /run/calls
 	[ "$(grep -c "each executed once; 0 times connected again" /run/calls)" = 2 ] || failed=yes
