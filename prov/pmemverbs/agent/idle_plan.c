@@ -65,6 +65,13 @@ bool pmv_idle_plan_asked(struct pmv_expectation *expect)
 	return ++expect->asks >= PMV_IDLE_MOST_ASKS && !expect->served_ns;
 }
 
+bool pmv_idle_plan_is_polled(bool before, unsigned int reads, int64_t ns)
+{
+	if (ns < PMV_IDLE_FIRST_NAP_NS)
+		return before;
+	return reads >= ns / PMV_IDLE_MOST_BETWEEN_CALLS_NS;
+}
+
 /* What has happened */
 
 void pmv_idle_plan_init(struct pmv_idle_plan *plan)
@@ -80,8 +87,11 @@ void pmv_idle_plan_init(struct pmv_idle_plan *plan)
 static void sleep_is_over(struct pmv_idle_plan *plan, bool woken)
 {
 	plan->listen_ns = 0;
+	if (plan->last == PMV_IDLE_REST || plan->last == PMV_IDLE_FOLLOW)
+		plan->calls = 0;
 	if (plan->last == PMV_IDLE_SLEEP_DESCRIPTORS) {
 		plan->calls = 0;
+		plan->sleep_ns = PMV_IDLE_LEAST_SLEEP_NS;
 		plan->event_ns = woken ? PMV_IDLE_LEAST_EVENT_NS
 				       : least(2 * plan->event_ns, PMV_IDLE_LONGEST_EVENT_NS);
 	}
@@ -95,13 +105,14 @@ void pmv_idle_plan_tell(struct pmv_idle_plan *plan, enum pmv_idle_event event, i
 	switch (event) {
 	case PMV_IDLE_BUSY:
 		plan->busy = plan->asked = true;
+		plan->rested = false;
 		plan->sleep_ns = PMV_IDLE_LEAST_SLEEP_NS;
 		plan->event_ns = PMV_IDLE_LEAST_EVENT_NS;
 		plan->unfinished_ns = PMV_IDLE_LEAST_UNFINISHED_NS;
 		plan->calls = 0;
 		break;
 	case PMV_IDLE_NOTHING:
-		plan->busy = false;
+		plan->busy = plan->rested = false;
 		break;
 	case PMV_IDLE_FORGED:
 		plan->ignore_hints_until_ns = now + PMV_IDLE_LONGEST_SLEEP_NS;
@@ -142,8 +153,9 @@ static bool may_sleep(struct pmv_idle_plan *plan, const struct pmv_idle_facts *f
 	bool likely = now < facts->until_ns;
 
 	plan->naps = false;
-	if (facts->in_calls)
-		return !likely;
+	/* The calls that move data look anyway; do they still come? */
+	if (plan->rested)
+		return true;
 	if ((likely || facts->expecting) && facts->unhinted <= PMV_IDLE_MOST_IN_CALL)
 		plan->naps = may_nap(plan, facts->calls, now);
 	else
@@ -196,13 +208,33 @@ static int64_t sleep_of_events(struct pmv_idle_plan *plan, const struct pmv_idle
 	return ns;
 }
 
+/* rest -- the application's calls move the data, and may stop at any time */
+static enum pmv_idle_action rest(struct pmv_idle_plan *plan, const struct pmv_idle_facts *facts,
+				 int64_t *ns)
+{
+	*ns = least(plan->sleep_ns, PMV_IDLE_LONGEST_SLEEP_NS);
+	if (facts->watching)
+		*ns = PMV_IDLE_LEAST_SLEEP_NS;
+	plan->sleep_ns = 2 * *ns;
+	plan->rested = plan->calls_look = true;
+	/* The reads of one queue say nothing of another one's. */
+	if (*ns < PMV_IDLE_LONGEST_SLEEP_NS || facts->polled > 1 || facts->unfinished)
+		return PMV_IDLE_REST;
+	*ns = PMV_IDLE_LONGEST_EVENT_NS;
+	return PMV_IDLE_FOLLOW;
+}
+
 /* choose_sleep -- *ns: how long, if it is one */
 static enum pmv_idle_action choose_sleep(struct pmv_idle_plan *plan,
 					 const struct pmv_idle_facts *facts, int64_t now,
 					 int64_t *ns)
 {
 	/* A call of the application may have served a request after the last look. */
-	if (facts->waits || (!plan->naps && now < facts->until_ns))
+	if (facts->waits ||
+	    (!facts->polled && (!plan->naps || facts->in_calls) && now < facts->until_ns))
+		return PMV_IDLE_LOOK;
+	/* The reads have stopped, perhaps just before something came. */
+	if (plan->rested && (!facts->polled || facts->unfinished))
 		return PMV_IDLE_LOOK;
 	if (facts->descriptors == PMV_DESCRIPTORS_UNKNOWN)
 		return sleep_on_socket(plan, facts, now, ns);
@@ -217,7 +249,7 @@ static enum pmv_idle_action choose_sleep(struct pmv_idle_plan *plan,
 			plan->patience = PMV_IDLE_LEAST_PATIENCE;
 		*ns = PMV_IDLE_STUCK_EVENT_NS;
 	}
-	return PMV_IDLE_SLEEP_DESCRIPTORS;
+	return facts->polled ? rest(plan, facts, ns) : PMV_IDLE_SLEEP_DESCRIPTORS;
 }
 
 static enum pmv_idle_action next(struct pmv_idle_plan *plan, const struct pmv_idle_facts *facts,

@@ -146,8 +146,10 @@ struct pmv_queue {
 	TAILQ_ENTRY(pmv_queue) next_pinned;
 	bool pinned;         /* in use without a lock: it must not be closed */
 	size_t acks;         /* whose entries the agent has left to the application */
-	bool edges;          /* the thread gets its events */
-	unsigned seen_reads; /* the reads before the thread slept */
+	bool edges; /* the thread gets its events */
+	bool polled;         /* the application reads it without pause ... */
+	unsigned seen_reads; /* ... as far as these reads, ... */
+	int64_t seen_ns;     /* ... at this time, can tell */
 	/* The thread reads it for an application that sleeps (queues.h). */
 	atomic_bool attended;
 	bool rests; /* the application has gone to sleep, and does not poll */
