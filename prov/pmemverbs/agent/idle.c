@@ -293,8 +293,7 @@ static bool wait_for_edges(struct pmv_agent *agent, int64_t ns)
 	return epoll_wait(agent->edges_fd, events, 16, (int) (ns / 1000000)) > 0;
 }
 
-/* sleep_now -- true: something has ended the sleep early */
-static bool sleep_now(struct pmv_agent *agent, struct pmv_idle_plan *plan, enum pmv_idle_action how,
+static void sleep_now(struct pmv_agent *agent, struct pmv_idle_plan *plan, enum pmv_idle_action how,
 		      int64_t ns)
 {
 	uint64_t kicks;
@@ -314,10 +313,8 @@ static bool sleep_now(struct pmv_agent *agent, struct pmv_idle_plan *plan, enum 
 	if (woken)
 		atomic_fetch_add(&agent->wakes, 1);
 	pmv_idle_plan_tell(plan, woken ? PMV_IDLE_WOKEN : PMV_IDLE_SLEPT, 0);
-	/* There need not have been a kick. */
 	if (woken && read(agent->kick_fd, &kicks, sizeof(kicks)) < 0)
-		return true;
-	return woken;
+		return;
 }
 
 /* carry_out -- true: and then ask again */
@@ -341,13 +338,6 @@ static bool carry_out(struct pmv_agent *agent, struct pmv_idle_plan *plan,
 		return true;
 	case PMV_IDLE_PREPARE:
 		prepare(agent, facts, now);
-		return true;
-	case PMV_IDLE_REST:
-	case PMV_IDLE_FOLLOW:
-		if (sleep_now(agent, plan, action, ns))
-			return false;
-		facts->prepared = false;
-		*now = pmv_clock_ns();
 		return true;
 	default:
 		sleep_now(agent, plan, action, ns);

@@ -105,14 +105,13 @@ void pmv_idle_plan_tell(struct pmv_idle_plan *plan, enum pmv_idle_event event, i
 	switch (event) {
 	case PMV_IDLE_BUSY:
 		plan->busy = plan->asked = true;
-		plan->rested = false;
 		plan->sleep_ns = PMV_IDLE_LEAST_SLEEP_NS;
 		plan->event_ns = PMV_IDLE_LEAST_EVENT_NS;
 		plan->unfinished_ns = PMV_IDLE_LEAST_UNFINISHED_NS;
 		plan->calls = 0;
 		break;
 	case PMV_IDLE_NOTHING:
-		plan->busy = plan->rested = false;
+		plan->busy = false;
 		break;
 	case PMV_IDLE_FORGED:
 		plan->ignore_hints_until_ns = now + PMV_IDLE_LONGEST_SLEEP_NS;
@@ -153,9 +152,6 @@ static bool may_sleep(struct pmv_idle_plan *plan, const struct pmv_idle_facts *f
 	bool likely = now < facts->until_ns;
 
 	plan->naps = false;
-	/* The calls that move data look anyway; do they still come? */
-	if (plan->rested)
-		return true;
 	if ((likely || facts->expecting) && facts->unhinted <= PMV_IDLE_MOST_IN_CALL)
 		plan->naps = may_nap(plan, facts->calls, now);
 	else
@@ -216,7 +212,7 @@ static enum pmv_idle_action rest(struct pmv_idle_plan *plan, const struct pmv_id
 	if (facts->watching)
 		*ns = PMV_IDLE_LEAST_SLEEP_NS;
 	plan->sleep_ns = 2 * *ns;
-	plan->rested = plan->calls_look = true;
+	plan->calls_look = true;
 	/* The reads of one queue say nothing of another one's. */
 	if (*ns < PMV_IDLE_LONGEST_SLEEP_NS || facts->polled > 1 || facts->unfinished)
 		return PMV_IDLE_REST;
@@ -232,9 +228,6 @@ static enum pmv_idle_action choose_sleep(struct pmv_idle_plan *plan,
 	/* A call of the application may have served a request after the last look. */
 	if (facts->waits ||
 	    (!facts->polled && (!plan->naps || facts->in_calls) && now < facts->until_ns))
-		return PMV_IDLE_LOOK;
-	/* The reads have stopped, perhaps just before something came. */
-	if (plan->rested && (!facts->polled || facts->unfinished))
 		return PMV_IDLE_LOOK;
 	if (facts->descriptors == PMV_DESCRIPTORS_UNKNOWN)
 		return sleep_on_socket(plan, facts, now, ns);

@@ -20,8 +20,8 @@
  *   on descriptors  where the core moves data in calls: they wake it (idle.h).  A queue that the
  *                   application reads without pause is not among them: its calls move the data,
  *                   and serve the requests that come with them (pmv_agent_nudge).  Then the thread
- *                   rests for intervals, and behind each it only checks that the reads go on.  If
- *                   they do for long enough, it rests until they have paused for the longest one.
+ *                   rests for intervals, and checks that the reads go on.  If they do for long
+ *                   enough, it rests until they have paused for as long as the longest nap.
  *   on its socket   where a NIC places data: the hints of all peers arrive there (hint.h)
  *   for intervals   where hints do not arrive, so short that no commit takes a millisecond
  *
@@ -180,8 +180,8 @@ enum pmv_idle_action {
 	PMV_IDLE_LISTEN,  /* read hints; then ask again */
 	PMV_IDLE_SEARCH,  /* look into parked mailboxes, and ask for hints; then ask again */
 	PMV_IDLE_PREPARE, /* let kicks end a sleep, find the facts; then ask again */
-	PMV_IDLE_REST,   /* until a descriptor is ready; if none is, ask again without a round */
-	PMV_IDLE_FOLLOW, /* the same, and until the reads of the polled queue have paused */
+	PMV_IDLE_REST,    /* until a descriptor is ready, as the application polls a queue */
+	PMV_IDLE_FOLLOW,  /* the same, or until the reads of that queue have paused */
 	PMV_IDLE_SLEEP_DESCRIPTORS, /* until one is ready */
 	PMV_IDLE_SLEEP_SOCKET,      /* until a hint comes */
 	PMV_IDLE_SLEEP_KICK,        /* until a kick comes; hints are dropped meanwhile */
@@ -225,7 +225,6 @@ struct pmv_idle_plan {
 	int64_t search_ns;     /* when to search all mailboxes, and to ask for hints */
 	int64_t ignore_hints_until_ns;
 	bool naps;      /* the application's calls look meanwhile */
-	bool rested;    /* since the last round */
 	int64_t nap_ns; /* the last nap; 0: the calls did not look often enough */
 	int64_t checked_ns;
 	unsigned long checked_calls;

@@ -146,7 +146,7 @@ struct pmv_queue {
 	TAILQ_ENTRY(pmv_queue) next_pinned;
 	bool pinned;         /* in use without a lock: it must not be closed */
 	size_t acks;         /* whose entries the agent has left to the application */
-	bool edges; /* the thread gets its events */
+	bool edges;          /* the thread gets its events */
 	bool polled;         /* the application reads it without pause ... */
 	unsigned seen_reads; /* ... as far as these reads, ... */
 	int64_t seen_ns;     /* ... at this time, can tell */

@@ -11,7 +11,7 @@
 
 /* The state before the question. */
 struct before {
-	bool busy, asked, calls_look, naps, rested;
+	bool busy, asked, calls_look, naps;
 	int64_t sleep_ns, event_ns; /* 0: the shortest */
 	unsigned int patience, calls;
 	int64_t nap_ns, listen_ns, search_ns, ignore_ns; /* after NOW */
@@ -156,17 +156,17 @@ static const struct row rows[] = {
 	/* Beside who polls, where the core moves data in calls only. */
 	{"a queue is polled", {LATER}, {IN_CALLS, .polled = 1}, PMV_IDLE_REST, 20 * US},
 	{"for some time",
-	 {.rested = true, .sleep_ns = 640 * US, LATER},
+	 {.sleep_ns = 640 * US, LATER},
 	 {IN_CALLS, .polled = 1},
 	 PMV_IDLE_REST,
 	 640 * US},
 	{"for a long time",
-	 {.rested = true, .sleep_ns = SECOND, LATER},
+	 {.sleep_ns = SECOND, LATER},
 	 {IN_CALLS, .polled = 1},
 	 PMV_IDLE_FOLLOW,
 	 160 * MS},
 	{"as are others",
-	 {.rested = true, .sleep_ns = SECOND, LATER},
+	 {.sleep_ns = SECOND, LATER},
 	 {IN_CALLS, .polled = 2},
 	 PMV_IDLE_REST,
 	 700 * US},
@@ -175,34 +175,18 @@ static const struct row rows[] = {
 	 {IN_CALLS, .polled = 1, .unfinished = true},
 	 PMV_IDLE_REST,
 	 700 * US},
-	{"after that there is a round",
-	 {.rested = true, .sleep_ns = SECOND, LATER},
-	 {IN_CALLS, .polled = 1, .unfinished = true},
-	 PMV_IDLE_LOOK,
-	 0},
 	{"somebody sleeps until an acknowledgement comes",
 	 {.sleep_ns = SECOND, LATER},
 	 {IN_CALLS, .polled = 1, .watching = true},
 	 PMV_IDLE_REST,
 	 20 * US},
 	{"a request has come", {LATER}, {IN_CALLS, .polled = 1, .waits = true}, PMV_IDLE_LOOK, 0},
-	{"another queue has something",
-	 {LATER},
-	 {IN_CALLS, .polled = 1, READY},
-	 PMV_IDLE_LOOK,
-	 0},
+	{"another queue has something", {LATER}, {IN_CALLS, .polled = 1, READY}, PMV_IDLE_LOOK, 0},
 	{"for ever",
 	 {.patience = 8, .calls = 7, .sleep_ns = SECOND, LATER},
 	 {IN_CALLS, .polled = 2, READY},
 	 PMV_IDLE_REST,
 	 700 * US},
-	{"do the reads go on?", {.rested = true, LATER}, {.in_calls = true}, PMV_IDLE_PREPARE, 0},
-	{"also while requests are likely",
-	 {.rested = true, LATER},
-	 {.in_calls = true, LIKELY},
-	 PMV_IDLE_PREPARE,
-	 0},
-	{"they have stopped", {.rested = true, LATER}, {IN_CALLS}, PMV_IDLE_LOOK, 0},
 
 	/* On descriptors. */
 	{"none is ready",
@@ -236,7 +220,6 @@ static struct pmv_idle_plan plan_before(const struct before *before)
 	plan.asked = before->asked;
 	plan.calls_look = before->calls_look;
 	plan.naps = before->naps;
-	plan.rested = before->rested;
 	plan.nap_ns = before->nap_ns;
 	if (before->sleep_ns)
 		plan.sleep_ns = before->sleep_ns;
@@ -388,7 +371,7 @@ Test(idle_plan, calls_are_counted_before_a_nap)
 	cr_expect_not(may_nap(&plan, calls += 100, now += 100 * US), "no call was to look");
 }
 
-Test(idle_plan, rests_grow_and_a_round_comes_between_them_and_a_sleep)
+Test(idle_plan, rests_grow_and_begin_again_after_a_sleep)
 {
 	const struct pmv_idle_facts polled = {IN_CALLS, .polled = 1}, quiet = {IN_CALLS};
 	struct pmv_idle_plan plan;
@@ -401,8 +384,6 @@ Test(idle_plan, rests_grow_and_a_round_comes_between_them_and_a_sleep)
 		cr_expect(plan.calls_look);
 		cr_expect_eq(sleep_once(&plan, &polled, PMV_IDLE_WOKEN), 160 * MS);
 		cr_expect_eq(plan.last, PMV_IDLE_FOLLOW);
-		cr_expect_eq(pmv_idle_plan_next(&plan, &quiet, NOW, &ns), PMV_IDLE_LOOK);
-		pmv_idle_plan_tell(&plan, PMV_IDLE_NOTHING, NOW);
 		sleep_once(&plan, &quiet, PMV_IDLE_WOKEN);
 		cr_expect_eq(plan.last, PMV_IDLE_SLEEP_DESCRIPTORS);
 	}
