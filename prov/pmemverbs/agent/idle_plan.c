@@ -226,8 +226,12 @@ static enum pmv_idle_action choose_sleep(struct pmv_idle_plan *plan,
 					 int64_t *ns)
 {
 	/* A call of the application may have served a request after the last look. */
-	if (facts->waits ||
-	    (!facts->polled && (!plan->naps || facts->in_calls) && now < facts->until_ns))
+	bool likely = now < facts->until_ns;
+
+	if (facts->waits || (!facts->in_calls && likely && !plan->naps))
+		return PMV_IDLE_LOOK;
+	/* What calls leave to the next ones has to be done soon, also if there are none. */
+	if (facts->in_calls && !facts->polled && (likely || plan->calls_look))
 		return PMV_IDLE_LOOK;
 	if (facts->descriptors == PMV_DESCRIPTORS_UNKNOWN)
 		return sleep_on_socket(plan, facts, now, ns);

@@ -373,17 +373,22 @@ Test(idle_plan, calls_are_counted_before_a_nap)
 
 Test(idle_plan, rests_grow_and_begin_again_after_a_sleep)
 {
-	const struct pmv_idle_facts polled = {IN_CALLS, .polled = 1}, quiet = {IN_CALLS};
-	struct pmv_idle_plan plan;
+	const struct pmv_idle_facts awake = {.in_calls = true}, quiet = {IN_CALLS};
+	const struct pmv_idle_facts polled = {IN_CALLS, .polled = 1};
+	struct pmv_idle_plan plan = plan_before(&(struct before){LATER});
 	int64_t ns;
 
-	pmv_idle_plan_init(&plan);
 	for (int i = 0; i < 2; i++) {
 		for (ns = 20 * US; ns < 700 * US; ns *= 2)
 			cr_expect_eq(sleep_once(&plan, &polled, PMV_IDLE_SLEPT), ns);
 		cr_expect(plan.calls_look);
 		cr_expect_eq(sleep_once(&plan, &polled, PMV_IDLE_WOKEN), 160 * MS);
 		cr_expect_eq(plan.last, PMV_IDLE_FOLLOW);
+		plan.listen_ns = NOW + SECOND;
+		/* The calls that were to look may have left something. */
+		cr_expect_eq(pmv_idle_plan_next(&plan, &quiet, NOW, &ns), PMV_IDLE_LOOK);
+		cr_expect_eq(pmv_idle_plan_next(&plan, &awake, NOW, &ns), PMV_IDLE_PREPARE);
+		cr_expect_not(plan.calls_look);
 		sleep_once(&plan, &quiet, PMV_IDLE_WOKEN);
 		cr_expect_eq(plan.last, PMV_IDLE_SLEEP_DESCRIPTORS);
 	}
