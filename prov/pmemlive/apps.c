@@ -114,19 +114,22 @@ void apps_await(struct party *party)
 struct passing {
 	const struct party *party;
 	uint64_t ended; /* when this began */
+	unsigned int under_way;
 };
 
 static bool has_ended(void *arg)
 {
 	const struct passing *passing = arg;
 
-	return passing->party->ended != passing->ended;
+	/* A connection may be given up meanwhile: nobody waits for what is on it. */
+	return passing->party->ended != passing->ended ||
+	       ops_under_way(passing->party) != passing->under_way;
 }
 
 /* pass_time -- until something may have ended: another thread reads the queue, or this one */
 static void pass_time(struct party *party)
 {
-	struct passing passing = {party, party->ended};
+	struct passing passing = {party, party->ended, ops_under_way(party)};
 
 	if (party->reaps)
 		sched_block("waits for who reads the queue", has_ended, &passing, SCHED_NEVER);
