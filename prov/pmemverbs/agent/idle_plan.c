@@ -209,12 +209,14 @@ static enum pmv_idle_action rest(struct pmv_idle_plan *plan, const struct pmv_id
 				 int64_t *ns)
 {
 	*ns = least(plan->sleep_ns, PMV_IDLE_LONGEST_SLEEP_NS);
-	if (facts->watching)
-		*ns = PMV_IDLE_LEAST_SLEEP_NS;
 	plan->sleep_ns = 2 * *ns;
 	plan->calls_look = true;
-	/* The reads of one queue say nothing of another one's. */
-	if (*ns < PMV_IDLE_LONGEST_SLEEP_NS || facts->polled > 1 || facts->unfinished)
+	/*
+	 * The reads of one queue say nothing of another one's, whose event a descriptor that stays
+	 * ready may hide.
+	 */
+	if (*ns < PMV_IDLE_LONGEST_SLEEP_NS || facts->polled > 1 || facts->unfinished ||
+	    facts->descriptors == PMV_DESCRIPTORS_READY)
 		return PMV_IDLE_REST;
 	*ns = PMV_IDLE_LONGEST_EVENT_NS;
 	return PMV_IDLE_FOLLOW;
