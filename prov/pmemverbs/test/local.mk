@@ -169,8 +169,8 @@ test_ticket_server_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=accept4
 # Settings and other providers are played.
 test_getinfo_LDFLAGS = -Wl,--wrap=fi_param_get,--wrap=fi_getinfo
 test_inject_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap \
-	-Wl,--wrap=eventfd,--wrap=epoll_create1,--wrap=epoll_ctl
-test_idle_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=ppoll,--wrap=epoll_wait,--wrap=timerfd_settime
+	-Wl,--wrap=eventfd,--wrap=epoll_create1,--wrap=epoll_ctl,--wrap=timerfd_create
+test_idle_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=poll,--wrap=ppoll,--wrap=epoll_wait,--wrap=timerfd_settime
 test_queues_LDFLAGS = -Wl,--wrap=epoll_ctl
 test_keys_LDFLAGS = -Wl,--wrap=fstat
 test_region_LDFLAGS = -Wl,--wrap=pthread_cond_clockwait
