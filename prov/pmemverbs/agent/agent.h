@@ -151,7 +151,7 @@ static inline void pmv_agent_progress(struct pmv_agent *agent)
 void pmv_agent_follow(struct pmv_agent *agent, const struct pmv_queue *queue);
 void pmv_agent_prolong_rest(struct pmv_agent *agent);
 
-/* pmv_agent_has_read -- the application has read a queue */
+/* pmv_agent_has_read -- the application has read a queue, and found nothing */
 static inline void pmv_agent_has_read(struct pmv_agent *agent, const struct pmv_queue *queue)
 {
 	if (atomic_load_explicit(&agent->followed, memory_order_relaxed) == queue)

@@ -4,11 +4,25 @@
 
 #include <sys/timerfd.h>
 
+#include "agent/receiver.h"
 #include "agent/service.h"
 #include "base/clock.h"
 
 /* What one call does for a connection, at most; it syncs nothing. */
 #define SMALL_SLICE ((struct pmv_slice){16 << 10, 1})
+
+/* goes_on -- a call has done a part of a request: it would take many calls to end it */
+static bool goes_on(struct pmv_agent *agent)
+{
+	const struct pmv_receiver *receiver;
+	bool any = false;
+
+	pthread_mutex_lock(&agent->lock);
+	TAILQ_FOREACH(receiver, &agent->looks.active, next)
+	any |= receiver->working;
+	pthread_mutex_unlock(&agent->lock);
+	return any;
+}
 
 bool pmv_agent_look_in_call(struct pmv_agent *agent)
 {
@@ -25,8 +39,8 @@ bool pmv_agent_look_in_call(struct pmv_agent *agent)
 	}
 	if (waits && !files)
 		pmv_service_round(agent, SMALL_SLICE);
-	/* The thread may have fallen asleep meanwhile: it goes on with what is left. */
-	if (waits && (files || !atomic_load(&agent->calls_look)))
+	/* The thread goes on with what is left; it may have fallen asleep meanwhile. */
+	if (waits && (files || !atomic_load(&agent->calls_look) || goes_on(agent)))
 		pmv_agent_kick(agent);
 	pthread_mutex_unlock(&agent->serving);
 	return looked;

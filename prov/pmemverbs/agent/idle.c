@@ -131,20 +131,24 @@ static bool add_edges(struct pmv_agent *agent, struct pmv_queue *queue)
 /* drop_edges -- its events end no sleep any more: who reads it moves the data */
 static void drop_edges(struct pmv_agent *agent, struct pmv_queue *queue)
 {
-	if (queue->edges)
-		epoll_ctl(agent->edges_fd, EPOLL_CTL_DEL, queue->core_fd, NULL);
-	queue->edges = false;
+	if (queue->edges && !epoll_ctl(agent->edges_fd, EPOLL_CTL_DEL, queue->core_fd, NULL))
+		queue->edges = false;
 }
 
+/* is_polled -- the application reads it without pause, and does not sleep in between */
 static bool is_polled(struct pmv_queue *queue, int64_t now)
 {
 	unsigned reads = atomic_load_explicit(&queue->reads, memory_order_relaxed);
+	unsigned arms = atomic_load_explicit(&queue->arms, memory_order_relaxed);
+	bool sleeps = arms != queue->polled_arms;
 	int64_t ns = now - queue->seen_ns;
 
-	queue->polled = pmv_idle_plan_is_polled(queue->polled, reads - queue->seen_reads, ns);
-	if (ns >= PMV_IDLE_FIRST_NAP_NS) {
+	queue->polled =
+		!sleeps && pmv_idle_plan_is_polled(queue->polled, reads - queue->seen_reads, ns);
+	if (sleeps || ns >= PMV_IDLE_FIRST_NAP_NS) {
 		queue->seen_reads = reads;
 		queue->seen_ns = now;
+		queue->polled_arms = arms;
 	}
 	return queue->polled;
 }
@@ -172,6 +176,8 @@ static void find_descriptors(struct pmv_agent *agent, struct pmv_idle_facts *fac
 	if (!agent->engine->core->manual_progress)
 		return;
 	facts->descriptors = PMV_DESCRIPTORS_QUIET;
+	/* Calls of the application that serve pin queues, too. */
+	pthread_mutex_lock(&agent->serving);
 	pmv_queues_pin(agent, true);
 	TAILQ_FOREACH(queue, &agent->pinned, next_pinned)
 	{
@@ -187,6 +193,7 @@ static void find_descriptors(struct pmv_agent *agent, struct pmv_idle_facts *fac
 			facts->descriptors = one;
 	}
 	pmv_queues_unpin(agent);
+	pthread_mutex_unlock(&agent->serving);
 }
 
 /* Awake */

@@ -27,17 +27,22 @@ static struct {
 	int64_t now, expires;
 	struct fid_cq *cqs[QUEUES];
 	int64_t until[QUEUES]; /* they are read so long */
+	bool finds;            /* each read does */
+	int64_t found;         /* the first one that did came then */
 	void (*at_each_step)(void);
+	void (*at_a_look)(void); /* at a queue's descriptor, before a sleep */
 	unsigned int sleeps, settings;
 } scene;
 
 int __real_clock_gettime(clockid_t id, struct timespec *now);
+int __real_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 int __real_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *time,
 		 const sigset_t *set);
 int __real_epoll_wait(int fd, struct epoll_event *events, int max, int timeout_ms);
 int __real_timerfd_settime(int fd, int flags, const struct itimerspec *when,
 			   struct itimerspec *old);
 int __wrap_clock_gettime(clockid_t id, struct timespec *now);
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *time,
 		 const sigset_t *set);
 int __wrap_epoll_wait(int fd, struct epoll_event *events, int max, int timeout_ms);
@@ -61,15 +66,24 @@ int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when, str
 	return 0;
 }
 
+/* read_once -- the application; if it is to find an entry, one that has come before */
+static void read_once(struct fid_cq *cq)
+{
+	struct pmv_queue *queue = &pmv_to_cq(cq)->queue;
+	struct fi_cq_tagged_entry entry;
+
+	if (scene.finds)
+		cr_assert(pmv_queue_add(queue, pmv_comp_success(queue, NULL)));
+	cr_assert_eq(fi_cq_read(cq, &entry, 1), scene.finds ? 1 : -FI_EAGAIN);
+}
+
 /* live -- a step of the application's */
 static void live(void)
 {
-	struct fi_cq_tagged_entry entry;
-
 	scene.now += STEP;
 	for (int i = 0; i < QUEUES; i++) {
 		if (scene.now < scene.until[i])
-			cr_assert_eq(fi_cq_read(scene.cqs[i], &entry, 1), -FI_EAGAIN);
+			read_once(scene.cqs[i]);
 	}
 	if (scene.at_each_step)
 		scene.at_each_step();
@@ -81,6 +95,13 @@ static bool has_expired(void)
 		return false;
 	scene.expires = INT64_MAX;
 	return true;
+}
+
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+	if (scene.pair && scene.at_a_look)
+		scene.at_a_look();
+	return __real_poll(fds, count, timeout_ms);
 }
 
 int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *time, const sigset_t *set)
@@ -219,6 +240,55 @@ Test(idle, thread_sees_that_the_reads_of_one_of_two_queues_have_stopped)
 	end();
 }
 
+static void find_entries(void)
+{
+	if (!scene.finds)
+		scene.found = scene.now;
+	scene.finds = true;
+}
+
+static void expect_awaited(void)
+{
+	cr_assert(awaits(scene.cqs[0]));
+}
+
+/* Whoever takes what has come already need not have the core move more. */
+Test(idle, thread_does_not_rest_beside_reads_that_find_entries)
+{
+	begin(1, 1000 * MS);
+	scene.finds = true;
+	scene.at_each_step = expect_awaited;
+	rounds_until(scene.now + 100 * MS);
+	scene.at_each_step = NULL;
+	scene.finds = false;
+	/* Nothing wakes it, so its sleep has to end. */
+	rounds_until(scene.now + 400 * MS);
+	cr_expect_not(awaits(scene.cqs[0]));
+	scene.at_each_step = find_entries;
+	pmv_idle(scene.agent, &scene.plan, false);
+	cr_expect_leq(scene.now - scene.found, MS);
+	rounds_until(scene.now + 1);
+	cr_expect(awaits(scene.cqs[0]));
+	end();
+}
+
+/* sleep_now_and_then -- the application, for a moment */
+static void sleep_now_and_then(void)
+{
+	cr_assert(awaits(scene.cqs[0]));
+	if (scene.now / STEP % 10 == 0)
+		cr_assert_eq(pmv_cq_trywait(pmv_to_cq(scene.cqs[0])), 0);
+}
+
+/* It would be woken for each message, and the thread would begin a rest behind it. */
+Test(idle, thread_does_not_rest_beside_who_sleeps_now_and_then)
+{
+	begin(1, 1000 * MS);
+	scene.at_each_step = sleep_now_and_then;
+	rounds_until(scene.until[0]);
+	end();
+}
+
 static bool is_kicked(void)
 {
 	uint64_t kicks;
@@ -234,6 +304,51 @@ static unsigned int served_beside(void)
 	pair_tell_of(scene.pair, DMP, 0, 8);
 	live();
 	return (unsigned int) (scene.pair->to->mailbox.receiver.served - before);
+}
+
+static void call_beside(void)
+{
+	scene.at_a_look = NULL;
+	atomic_store(&scene.agent->calls_look, true);
+	cr_expect_eq(served_beside(), 0);
+	cr_expect(is_kicked());
+}
+
+/* Both would pin queues, and let them go. */
+Test(idle, calls_serve_nothing_while_the_thread_looks_at_queues)
+{
+	begin(1, 1000 * MS);
+	atomic_store(&scene.agent->kinds[PMV_PAGE], 0);
+	scene.at_a_look = call_beside;
+	pmv_idle(scene.agent, &scene.plan, false);
+	cr_expect_null(scene.at_a_look);
+	end();
+}
+
+static void ask_when_reads_stop(void)
+{
+	if (scene.now < scene.until[0])
+		return;
+	scene.at_each_step = NULL;
+	pair_tell_of(scene.pair, DMP, 0, 8);
+}
+
+/* Not even the longest rest keeps a request waiting for longer than a call may be late. */
+Test(idle, thread_serves_what_comes_when_the_reads_have_stopped)
+{
+	const struct pmv_receiver *receiver;
+
+	begin(1, 900 * MS);
+	receiver = &scene.pair->to->mailbox.receiver;
+	scene.at_each_step = ask_when_reads_stop;
+	while (!receiver->served) {
+		pmv_idle(scene.agent, &scene.plan, false);
+		pmv_agent_serve(scene.agent);
+	}
+	cr_expect_null(scene.at_each_step);
+	cr_expect_leq(scene.now - scene.until[0], MS + STEP);
+	expect_done(scene.pair, "F D K");
+	end();
 }
 
 Test(idle, calls_serve_what_they_have_moved_while_the_thread_rests)
@@ -255,6 +370,11 @@ Test(idle, calls_serve_what_they_have_moved_while_the_thread_rests)
 	cr_expect(is_kicked());
 	pthread_mutex_unlock(&scene.agent->lock);
 	live();
+
+	/* A call ends what is small.  The thread ends the rest. */
+	pair_tell_of(scene.pair, DMP, 0, 20000);
+	live();
+	cr_expect(is_kicked());
 
 	/* No call waits for a disk. */
 	atomic_store(&scene.agent->kinds[PMV_PAGE], 2);
