@@ -227,6 +227,22 @@ Test(idle, thread_is_woken_by_queues_that_nobody_reads)
 	end();
 }
 
+static void read_the_other_queue(void)
+{
+	if (scene.now >= scene.until[0])
+		read_once(scene.cqs[1]);
+}
+
+Test(idle, reads_of_one_queue_do_not_prolong_the_rest_beside_another_one)
+{
+	begin(2, 500 * MS);
+	scene.until[1] = 0;
+	scene.at_each_step = read_the_other_queue;
+	rounds_until(scene.until[0]);
+	cr_expect_leq(scene.now - scene.until[0], MS + STEP);
+	end();
+}
+
 Test(idle, thread_sees_that_the_reads_of_one_of_two_queues_have_stopped)
 {
 	begin(2, 200 * MS);
