@@ -176,6 +176,8 @@ void pmv_agent_join(struct pmv_agent *agent, struct pmv_queue *queue)
 	pthread_mutex_lock(&agent->lock);
 	TAILQ_INSERT_TAIL(&agent->queues, queue, next_of_agent);
 	pthread_mutex_unlock(&agent->lock);
+	/* Its events wake the thread from the next sleep on. */
+	pmv_agent_kick(agent);
 }
 
 void pmv_agent_leave(struct pmv_agent *agent, struct pmv_queue *queue)

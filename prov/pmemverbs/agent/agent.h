@@ -84,7 +84,8 @@ struct pmv_agent {
 	int rest_fd;  /* a timer */
 	/* The thread rests while this queue is read, which may be closed: it is compared only. */
 	const struct pmv_queue *_Atomic followed;
-	atomic_int_fast64_t followed_ns; /* it was read then, more or less */
+	atomic_int_fast64_t followed_ns; /* it was read then, more or less, ... */
+	atomic_uint followed_reads;      /* ... for so many times */
 };
 
 int pmv_agent_init(struct pmv_agent *agent, const struct pmv_engine *engine);
@@ -147,15 +148,15 @@ static inline void pmv_agent_progress(struct pmv_agent *agent)
 		pmv_agent_look_in_call(agent);
 }
 
-/* pmv_agent_follow -- the thread's rest begins, and reads of this queue prolong it */
+/* pmv_agent_follow -- the thread's rest begins; reads of this queue prolong it, if they are many */
 void pmv_agent_follow(struct pmv_agent *agent, const struct pmv_queue *queue);
-void pmv_agent_prolong_rest(struct pmv_agent *agent);
+void pmv_agent_prolong_rest(struct pmv_agent *agent, const struct pmv_queue *queue);
 
 /* pmv_agent_has_read -- the application has read a queue, and found nothing */
 static inline void pmv_agent_has_read(struct pmv_agent *agent, const struct pmv_queue *queue)
 {
 	if (atomic_load_explicit(&agent->followed, memory_order_relaxed) == queue)
-		pmv_agent_prolong_rest(agent);
+		pmv_agent_prolong_rest(agent, queue);
 }
 
 /* pmv_agent_has_use_for_calls -- has it to know that the application reads a queue? */

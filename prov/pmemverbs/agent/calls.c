@@ -4,9 +4,11 @@
 
 #include <sys/timerfd.h>
 
+#include "agent/idle_plan.h"
 #include "agent/receiver.h"
 #include "agent/service.h"
 #include "base/clock.h"
+#include "progress/queue.h"
 
 /* What one call does for a connection, at most; it syncs nothing. */
 #define SMALL_SLICE ((struct pmv_slice){16 << 10, 1})
@@ -54,28 +56,33 @@ void pmv_agent_serve(struct pmv_agent *agent)
 	pthread_mutex_unlock(&agent->serving);
 }
 
-static void set_timer(struct pmv_agent *agent, int64_t now)
+static void set_timer(struct pmv_agent *agent, unsigned int reads, int64_t now)
 {
 	const struct itimerspec when = {.it_value = {.tv_nsec = PMV_IDLE_LONGEST_NAP_NS}};
 
+	atomic_store_explicit(&agent->followed_reads, reads, memory_order_relaxed);
 	atomic_store_explicit(&agent->followed_ns, now, memory_order_relaxed);
 	timerfd_settime(agent->rest_fd, 0, &when, NULL);
 }
 
 void pmv_agent_follow(struct pmv_agent *agent, const struct pmv_queue *queue)
 {
-	set_timer(agent, pmv_clock_ns());
+	/* It may have been closed since it was looked at. */
+	set_timer(agent, queue ? atomic_load(&queue->reads) : 0, pmv_clock_ns());
 	atomic_store(&agent->followed, queue);
 }
 
-void pmv_agent_prolong_rest(struct pmv_agent *agent)
+void pmv_agent_prolong_rest(struct pmv_agent *agent, const struct pmv_queue *queue)
 {
 	int64_t now = pmv_clock_ns();
+	int64_t ns = now - atomic_load_explicit(&agent->followed_ns, memory_order_relaxed);
+	unsigned int before = atomic_load_explicit(&agent->followed_reads, memory_order_relaxed);
+	unsigned int reads = atomic_load_explicit(&queue->reads, memory_order_relaxed);
 
 	/* Not each time: it takes as long as some reads. */
-	if (now - atomic_load_explicit(&agent->followed_ns, memory_order_relaxed) >
-	    PMV_IDLE_LONGEST_NAP_NS - 2 * PMV_IDLE_MOST_BETWEEN_CALLS_NS)
-		set_timer(agent, now);
+	if (ns > PMV_IDLE_LONGEST_NAP_NS - 2 * PMV_IDLE_MOST_BETWEEN_CALLS_NS &&
+	    pmv_idle_plan_is_polled(false, reads - before, ns))
+		set_timer(agent, reads, now);
 }
 
 void pmv_agent_wake_for_requests(struct pmv_agent *agent)

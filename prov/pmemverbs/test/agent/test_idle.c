@@ -256,6 +256,57 @@ Test(idle, thread_sees_that_the_reads_of_one_of_two_queues_have_stopped)
 	end();
 }
 
+static void join_other_queue(void)
+{
+	if (awaits(scene.cqs[0]) || scene.expires == INT64_MAX)
+		return;
+	scene.at_each_step = NULL;
+	scene.found = scene.now;
+	pmv_agent_join(scene.agent, &pmv_to_cq(scene.cqs[1])->queue);
+}
+
+/* Nobody reads it yet, and its events come only when the thread has looked at it. */
+Test(idle, thread_awaits_a_queue_that_was_opened_while_it_rested)
+{
+	begin(2, 1000 * MS);
+	scene.until[1] = 0;
+	pmv_agent_leave(scene.agent, &pmv_to_cq(scene.cqs[1])->queue);
+	scene.at_each_step = join_other_queue;
+	while (scene.at_each_step)
+		pmv_idle(scene.agent, &scene.plan, false);
+	rounds_until(scene.now + 1);
+	cr_expect(awaits(scene.cqs[1]));
+	cr_expect_leq(scene.now - scene.found, MS);
+	end();
+}
+
+/* It is closed when the thread is about to rest. */
+Test(idle, thread_rests_for_a_moment_if_no_queue_is_left)
+{
+	begin(1, 0);
+	pmv_agent_follow(scene.agent, NULL);
+	cr_expect_eq(scene.expires, scene.now + MS);
+	end();
+}
+
+static void read_rarely(void)
+{
+	if (scene.now >= scene.until[0] && scene.now / STEP % 9 == 0)
+		read_once(scene.cqs[0]);
+}
+
+/* A read may move one message, and a request may come behind many. */
+Test(idle, reads_that_have_become_rare_do_not_prolong_the_rest)
+{
+	begin(1, 500 * MS);
+	scene.at_each_step = read_rarely;
+	rounds_until(scene.until[0]);
+	cr_expect_leq(scene.now - scene.until[0], 2 * MS);
+	rounds_until(scene.now + MS);
+	cr_expect(awaits(scene.cqs[0]));
+	end();
+}
+
 static void find_entries(void)
 {
 	if (!scene.finds)
