@@ -21,7 +21,7 @@
  *                   application reads without pause is not among them: its calls move the data,
  *                   and serve the requests that come with them (pmv_agent_nudge).  Then the thread
  *                   rests for intervals, and checks that the reads go on.  If they do for long
- *                   enough, it rests until they have paused for as long as the longest nap.
+ *                   enough, it rests until they have been rare for as long as the longest nap.
  *   on its socket   where a NIC places data: the hints of all peers arrive there (hint.h)
  *   for intervals   where hints do not arrive, so short that no commit takes a millisecond
  *
@@ -181,7 +181,7 @@ enum pmv_idle_action {
 	PMV_IDLE_SEARCH,  /* look into parked mailboxes, and ask for hints; then ask again */
 	PMV_IDLE_PREPARE, /* let kicks end a sleep, find the facts; then ask again */
 	PMV_IDLE_REST,    /* until a descriptor is ready, as the application polls a queue */
-	PMV_IDLE_FOLLOW,  /* the same, or until the reads of that queue have paused */
+	PMV_IDLE_FOLLOW,  /* the same, or until the reads of that queue are rare */
 	PMV_IDLE_SLEEP_DESCRIPTORS, /* until one is ready */
 	PMV_IDLE_SLEEP_SOCKET,      /* until a hint comes */
 	PMV_IDLE_SLEEP_KICK,        /* until a kick comes; hints are dropped meanwhile */
