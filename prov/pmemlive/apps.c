@@ -114,20 +114,23 @@ void apps_await(struct party *party)
 struct passing {
 	const struct party *party;
 	uint64_t ended; /* when this began */
+	unsigned int under_way;
 };
 
 static bool has_ended(void *arg)
 {
 	const struct passing *passing = arg;
+	unsigned int under_way = ops_under_way(passing->party);
 
-	/* Others may have taken the last receive: then what waits for one is given up. */
-	return passing->party->ended != passing->ended || !ops_under_way(passing->party);
+	/* Some, or all, may have been given up meanwhile: nobody waits for what is left of them. */
+	return passing->party->ended != passing->ended || !under_way ||
+	       under_way != passing->under_way;
 }
 
 /* pass_time -- until something may have ended: another thread reads the queue, or this one */
 static void pass_time(struct party *party)
 {
-	struct passing passing = {party, party->ended};
+	struct passing passing = {party, party->ended, ops_under_way(party)};
 
 	if (party->reaps)
 		sched_block("waits for who reads the queue", has_ended, &passing, SCHED_NEVER);

@@ -141,11 +141,24 @@ static bool has_op(const struct conn *conn)
 	return false;
 }
 
+/* count_again -- nobody waited for what is on a connection that was given up: now it has to end */
+static void count_again(const struct conn *conn)
+{
+	for (unsigned int i = 0; conn->given_up && i < WORLD_OPS; i++) {
+		struct op *op = &conn->party->ops[i];
+
+		if (op->under_way && op->conn == conn)
+			op->begin_ns = sched_now_ns;
+	}
+}
+
 static void close_both(struct conn *conn)
 {
 	struct conn *ends[2] = {conn, conn->other};
 	unsigned int first = (unsigned int) sched_dice(2);
 
+	count_again(conn);
+	count_again(conn->other);
 	/* Whoever is left may hear of it at any time. */
 	conn->cut = conn->other->cut = true;
 	close_end(ends[first]);

@@ -299,6 +299,7 @@ int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when, str
 
 	(void) flags, (void) old;
 	find(fd)->expires_ns = ns ? sched_now_ns + ns : SCHED_NEVER;
+	find(fd)->edges++;
 	sched_step();
 	return 0;
 }

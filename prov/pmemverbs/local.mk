@@ -92,6 +92,7 @@ provider_sources = \
 	prov/pmemverbs/progress/unread.h \
 	prov/pmemverbs/agent/agent.c \
 	prov/pmemverbs/agent/agent.h \
+	prov/pmemverbs/agent/calls.c \
 	prov/pmemverbs/agent/chain.c \
 	prov/pmemverbs/agent/chain.h \
 	prov/pmemverbs/agent/chain_message.c \

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
@@ -24,19 +25,23 @@ static void release(struct pmv_agent *agent)
 		close(agent->kick_fd);
 	if (agent->edges_fd >= 0)
 		close(agent->edges_fd);
+	if (agent->rest_fd >= 0)
+		close(agent->rest_fd);
 	free(agent->batch);
 }
 
 int pmv_agent_init(struct pmv_agent *agent, const struct pmv_engine *engine)
 {
-	struct epoll_event event = {.events = EPOLLIN};
+	struct epoll_event event = {.events = EPOLLIN}, edge = {.events = EPOLLIN | EPOLLET};
 
 	agent->engine = engine;
 	agent->kick_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	agent->edges_fd = epoll_create1(EPOLL_CLOEXEC);
+	agent->rest_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
 	agent->batch = calloc(1, sizeof(*agent->batch));
-	if (agent->kick_fd < 0 || agent->edges_fd < 0 || !agent->batch ||
-	    epoll_ctl(agent->edges_fd, EPOLL_CTL_ADD, agent->kick_fd, &event)) {
+	if (agent->kick_fd < 0 || agent->edges_fd < 0 || agent->rest_fd < 0 || !agent->batch ||
+	    epoll_ctl(agent->edges_fd, EPOLL_CTL_ADD, agent->kick_fd, &event) ||
+	    epoll_ctl(agent->edges_fd, EPOLL_CTL_ADD, agent->rest_fd, &edge)) {
 		int ret = -errno;
 
 		release(agent);
@@ -171,6 +176,8 @@ void pmv_agent_join(struct pmv_agent *agent, struct pmv_queue *queue)
 	pthread_mutex_lock(&agent->lock);
 	TAILQ_INSERT_TAIL(&agent->queues, queue, next_of_agent);
 	pthread_mutex_unlock(&agent->lock);
+	/* Its events wake the thread from the next sleep on. */
+	pmv_agent_kick(agent);
 }
 
 void pmv_agent_leave(struct pmv_agent *agent, struct pmv_queue *queue)
@@ -235,39 +242,6 @@ void pmv_agent_remove_region(struct pmv_agent *agent, struct pmv_region *region)
 		atomic_fetch_sub(&agent->needed, 1);
 	pmv_region_remove(&agent->regions, region);
 	pmv_agent_unwant(agent);
-}
-
-/* Calls */
-
-/* What one call does for a connection, at most; it syncs nothing. */
-#define SMALL_SLICE ((struct pmv_slice){16 << 10, 1})
-
-void pmv_agent_look_in_call(struct pmv_agent *agent)
-{
-	unsigned long calls = atomic_load_explicit(&agent->looking_calls, memory_order_relaxed);
-	bool files = atomic_load(&agent->kinds[PMV_PAGE]), waits = false;
-
-	atomic_store_explicit(&agent->looking_calls, calls + 1, memory_order_relaxed);
-	if (pthread_mutex_trylock(&agent->serving))
-		return;
-	if (!pthread_mutex_trylock(&agent->lock)) {
-		waits = files ? pmv_service_waits(agent) : pmv_service_glance(agent);
-		pthread_mutex_unlock(&agent->lock);
-	}
-	if (waits && !files)
-		pmv_service_round(agent, SMALL_SLICE);
-	/* The thread may have fallen asleep meanwhile: it goes on with what is left. */
-	if (waits && (files || !atomic_load(&agent->calls_look)))
-		pmv_agent_kick(agent);
-	pthread_mutex_unlock(&agent->serving);
-}
-
-void pmv_agent_serve(struct pmv_agent *agent)
-{
-	if (pthread_mutex_trylock(&agent->serving))
-		return;
-	pmv_service_round(agent, PMV_WHOLE_SLICE);
-	pthread_mutex_unlock(&agent->serving);
 }
 
 bool pmv_agent_watch(struct pmv_agent *agent, struct pmv_queue *queue)

@@ -80,7 +80,12 @@ struct pmv_agent {
 	atomic_bool watched; /* a queue may be */
 	atomic_int node;     /* the memory's; -1: unknown */
 	int kick_fd;
-	int edges_fd; /* epoll: kick_fd, and the queues' events, edge-triggered */
+	int edges_fd; /* epoll: kick_fd, and edge-triggered rest_fd and the queues' events */
+	int rest_fd;  /* a timer */
+	/* The thread rests while this queue is read, which may be closed: it is compared only. */
+	const struct pmv_queue *_Atomic followed;
+	atomic_int_fast64_t followed_ns; /* it was read then, more or less, ... */
+	atomic_uint followed_reads;      /* ... for so many times */
 };
 
 int pmv_agent_init(struct pmv_agent *agent, const struct pmv_engine *engine);
@@ -129,17 +134,29 @@ void pmv_agent_serve(struct pmv_agent *agent);
  * While requests are likely the thread looks for them without pause.  If the application reads its
  * queues without pause as well, that is one processor more than needed, and both may share one.  So
  * its calls look into the mailboxes, and serve what is small.  The thread naps, and checks that the
- * calls go on (idle_plan.h).
+ * calls go on (idle_plan.h).  False: others are at it, and may have looked already.
  */
-void pmv_agent_look_in_call(struct pmv_agent *agent);
+bool pmv_agent_look_in_call(struct pmv_agent *agent);
 
 /* pmv_agent_progress -- serve inside a call of the application, if that is wanted */
 static inline void pmv_agent_progress(struct pmv_agent *agent)
 {
 	if (pmv_setting.agent == PMV_AGENT_PROGRESS)
 		pmv_agent_serve(agent);
-	else if (atomic_load_explicit(&agent->calls_look, memory_order_relaxed))
+	else if (!agent->engine->core->manual_progress &&
+		 atomic_load_explicit(&agent->calls_look, memory_order_relaxed))
 		pmv_agent_look_in_call(agent);
+}
+
+/* pmv_agent_follow -- the thread's rest begins; reads of this queue prolong it, if they are many */
+void pmv_agent_follow(struct pmv_agent *agent, const struct pmv_queue *queue);
+void pmv_agent_prolong_rest(struct pmv_agent *agent, const struct pmv_queue *queue);
+
+/* pmv_agent_has_read -- the application has read a queue, and found nothing */
+static inline void pmv_agent_has_read(struct pmv_agent *agent, const struct pmv_queue *queue)
+{
+	if (atomic_load_explicit(&agent->followed, memory_order_relaxed) == queue)
+		pmv_agent_prolong_rest(agent, queue);
 }
 
 /* pmv_agent_has_use_for_calls -- has it to know that the application reads a queue? */
@@ -161,10 +178,13 @@ static inline bool pmv_agent_needs_calls(const struct pmv_agent *agent)
  */
 bool pmv_agent_watch(struct pmv_agent *agent, struct pmv_queue *queue);
 
-/* wake.c */
-
-/* pmv_agent_wake_for_requests -- and for acknowledgements, which others have moved */
+/*
+ * pmv_agent_wake_for_requests -- and for acknowledgements, which others have moved; or look for
+ * requests in the thread's place
+ */
 void pmv_agent_wake_for_requests(struct pmv_agent *agent);
+
+/* wake.c */
 
 /*
  * pmv_agent_wake_sleepers -- wake the application's threads that sleep until an acknowledgement
@@ -175,8 +195,8 @@ bool pmv_agent_wake_sleepers(struct pmv_agent *agent);
 
 /*
  * pmv_agent_nudge -- the caller has let a core move data that moves none by itself.  No
- * descriptor reports a request or an acknowledgement among them, so wake the thread up, or who
- * waits, if there is one.
+ * descriptor reports a request or an acknowledgement among them, so serve it, or wake the thread
+ * up, or who waits, if there is one.
  */
 static inline void pmv_agent_nudge(struct pmv_agent *agent)
 {

@@ -25,12 +25,13 @@ static int64_t likely_until(const struct pmv_agent *agent, int64_t now)
 	return atomic_load(&agent->looks.until_ns);
 }
 
-/* sleep_for -- until a kick or, if it listens, a hint comes; false: neither came in this time */
-static bool sleep_for(struct pmv_agent *agent, int64_t ns, bool listens)
+/* sleep_for -- until what ends such a sleep comes; false: nothing did in this time */
+static bool sleep_for(struct pmv_agent *agent, enum pmv_idle_action how, int64_t ns)
 {
 	const struct timespec ts = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+	bool listens = how == PMV_IDLE_SLEEP_SOCKET;
 	struct pollfd fds[] = {
-		{.fd = agent->kick_fd, .events = POLLIN},
+		{.fd = how == PMV_IDLE_REST ? agent->edges_fd : agent->kick_fd, .events = POLLIN},
 		{.fd = listens ? agent->hints.fd : -1, .events = POLLIN},
 	};
 
@@ -45,7 +46,7 @@ static int64_t time_sleep(struct pmv_agent *agent)
 	for (int i = 0; i < PMV_IDLE_TIMED_SLEEPS; i++) {
 		int64_t start = pmv_clock_ns(), took;
 
-		sleep_for(agent, 1, false);
+		sleep_for(agent, PMV_IDLE_SLEEP_KICK, 1);
 		took = pmv_clock_ns() - start;
 		least = took < least ? took : least;
 	}
@@ -127,17 +128,29 @@ static bool add_edges(struct pmv_agent *agent, struct pmv_queue *queue)
 	return queue->edges;
 }
 
-/*
- * is_polled -- the application reads the queue all the time, and moves the data that way.  If no
- * memory needs the agent the thread would be in its way: it only checks that the reads go on.
- */
-static bool is_polled(struct pmv_agent *agent, struct pmv_queue *queue)
+/* drop_edges -- its events end no sleep any more: who reads it moves the data */
+static void drop_edges(struct pmv_agent *agent, struct pmv_queue *queue)
+{
+	if (queue->edges && !epoll_ctl(agent->edges_fd, EPOLL_CTL_DEL, queue->core_fd, NULL))
+		queue->edges = false;
+}
+
+/* is_polled -- the application reads it without pause, and does not sleep in between */
+static bool is_polled(struct pmv_queue *queue, int64_t now)
 {
 	unsigned reads = atomic_load_explicit(&queue->reads, memory_order_relaxed);
-	bool polled = reads - queue->seen_reads >= PMV_IDLE_POLLING_READS;
+	unsigned arms = atomic_load_explicit(&queue->arms, memory_order_relaxed);
+	bool sleeps = arms != queue->polled_arms;
+	int64_t ns = now - queue->seen_ns;
 
-	queue->seen_reads = reads;
-	return polled && !atomic_load(&agent->needed);
+	queue->polled =
+		!sleeps && pmv_idle_plan_is_polled(queue->polled, reads - queue->seen_reads, ns);
+	if (sleeps || ns >= PMV_IDLE_FIRST_NAP_NS) {
+		queue->seen_reads = reads;
+		queue->seen_ns = now;
+		queue->polled_arms = arms;
+	}
+	return queue->polled;
 }
 
 static enum pmv_descriptors look_at(struct pmv_agent *agent, struct pmv_queue *queue)
@@ -145,7 +158,7 @@ static enum pmv_descriptors look_at(struct pmv_agent *agent, struct pmv_queue *q
 	struct pollfd fd = {.fd = queue->core_fd, .events = POLLIN};
 	int ret;
 
-	if (is_polled(agent, queue) || queue->core_fd < 0 || !add_edges(agent, queue))
+	if (queue->core_fd < 0 || !add_edges(agent, queue))
 		return PMV_DESCRIPTORS_UNKNOWN;
 	ret = pmv_queue_trywait(queue);
 	if (ret && ret != -FI_EAGAIN)
@@ -154,23 +167,33 @@ static enum pmv_descriptors look_at(struct pmv_agent *agent, struct pmv_queue *q
 }
 
 /* find_descriptors -- must a core be called again before the thread can sleep on descriptors? */
-static enum pmv_descriptors find_descriptors(struct pmv_agent *agent)
+static void find_descriptors(struct pmv_agent *agent, struct pmv_idle_facts *facts, int64_t now)
 {
-	enum pmv_descriptors most = PMV_DESCRIPTORS_QUIET;
 	struct pmv_queue *queue;
 
+	facts->polled = 0;
+	facts->descriptors = PMV_DESCRIPTORS_UNKNOWN;
 	if (!agent->engine->core->manual_progress)
-		return PMV_DESCRIPTORS_UNKNOWN;
+		return;
+	facts->descriptors = PMV_DESCRIPTORS_QUIET;
+	/* Calls of the application that serve pin queues, too. */
+	pthread_mutex_lock(&agent->serving);
 	pmv_queues_pin(agent, true);
 	TAILQ_FOREACH(queue, &agent->pinned, next_pinned)
 	{
-		enum pmv_descriptors one = look_at(agent, queue);
+		enum pmv_descriptors one = PMV_DESCRIPTORS_QUIET;
 
-		if (one > most)
-			most = one;
+		if (is_polled(queue, now)) {
+			drop_edges(agent, queue);
+			facts->polled++;
+		} else {
+			one = look_at(agent, queue);
+		}
+		if (one > facts->descriptors)
+			facts->descriptors = one;
 	}
 	pmv_queues_unpin(agent);
-	return most;
+	pthread_mutex_unlock(&agent->serving);
 }
 
 /* Awake */
@@ -222,7 +245,7 @@ static void prepare(struct pmv_agent *agent, struct pmv_idle_facts *facts, int64
 
 	atomic_store(&agent->asleep, true);
 	handed_over = hand_over(agent);
-	facts->descriptors = find_descriptors(agent);
+	find_descriptors(agent, facts, *now);
 	*now = pmv_clock_ns();
 	pthread_mutex_lock(&agent->lock);
 	facts->watching = pmv_agent_wake_sleepers(agent);
@@ -239,17 +262,59 @@ static void prepare(struct pmv_agent *agent, struct pmv_idle_facts *facts, int64
 	facts->prepared = true;
 }
 
+/* follow -- the reads of the one queue that is polled prolong the rest, which begins */
+static void follow(struct pmv_agent *agent)
+{
+	struct pmv_queue *queue, *polled = NULL;
+
+	pthread_mutex_lock(&agent->lock);
+	TAILQ_FOREACH(queue, &agent->queues, next_of_agent)
+	polled = queue->polled ? queue : polled;
+	pmv_agent_follow(agent, polled);
+	pthread_mutex_unlock(&agent->lock);
+}
+
+/* unfollow -- it has ended.  If the reads have stopped, they have to be seen again. */
+static void unfollow(struct pmv_agent *agent, bool woken)
+{
+	struct pmv_queue *queue;
+
+	atomic_store(&agent->followed, NULL);
+	if (!woken)
+		return;
+	pthread_mutex_lock(&agent->lock);
+	TAILQ_FOREACH(queue, &agent->queues, next_of_agent)
+	{
+		queue->polled = false;
+		queue->seen_reads = atomic_load_explicit(&queue->reads, memory_order_relaxed);
+		queue->seen_ns = pmv_clock_ns();
+	}
+	pthread_mutex_unlock(&agent->lock);
+}
+
+/* wait_for_edges -- or a kick; false: neither came in this time */
+static bool wait_for_edges(struct pmv_agent *agent, int64_t ns)
+{
+	struct epoll_event events[16];
+
+	return epoll_wait(agent->edges_fd, events, 16, (int) (ns / 1000000)) > 0;
+}
+
 static void sleep_now(struct pmv_agent *agent, struct pmv_idle_plan *plan, enum pmv_idle_action how,
 		      int64_t ns)
 {
-	struct epoll_event events[16];
 	uint64_t kicks;
 	bool woken;
 
-	if (how == PMV_IDLE_SLEEP_DESCRIPTORS)
-		woken = epoll_wait(agent->edges_fd, events, 16, (int) (ns / 1000000)) > 0;
+	if (how == PMV_IDLE_FOLLOW)
+		follow(agent);
+	if (how == PMV_IDLE_FOLLOW || how == PMV_IDLE_SLEEP_DESCRIPTORS)
+		woken = wait_for_edges(agent, ns);
 	else
-		woken = sleep_for(agent, ns, how == PMV_IDLE_SLEEP_SOCKET);
+		woken = sleep_for(agent, how, ns) &&
+			(how != PMV_IDLE_REST || wait_for_edges(agent, 0));
+	if (how == PMV_IDLE_FOLLOW)
+		unfollow(agent, woken);
 	atomic_store(&agent->asleep, false);
 	atomic_fetch_add(&agent->sleeps, 1);
 	if (woken)

@@ -65,6 +65,13 @@ bool pmv_idle_plan_asked(struct pmv_expectation *expect)
 	return ++expect->asks >= PMV_IDLE_MOST_ASKS && !expect->served_ns;
 }
 
+bool pmv_idle_plan_is_polled(bool before, unsigned int reads, int64_t ns)
+{
+	if (ns < PMV_IDLE_FIRST_NAP_NS)
+		return before;
+	return reads >= ns / PMV_IDLE_MOST_BETWEEN_CALLS_NS;
+}
+
 /* What has happened */
 
 void pmv_idle_plan_init(struct pmv_idle_plan *plan)
@@ -80,8 +87,11 @@ void pmv_idle_plan_init(struct pmv_idle_plan *plan)
 static void sleep_is_over(struct pmv_idle_plan *plan, bool woken)
 {
 	plan->listen_ns = 0;
+	if (plan->last == PMV_IDLE_REST || plan->last == PMV_IDLE_FOLLOW)
+		plan->calls = 0;
 	if (plan->last == PMV_IDLE_SLEEP_DESCRIPTORS) {
 		plan->calls = 0;
+		plan->sleep_ns = PMV_IDLE_LEAST_SLEEP_NS;
 		plan->event_ns = woken ? PMV_IDLE_LEAST_EVENT_NS
 				       : least(2 * plan->event_ns, PMV_IDLE_LONGEST_EVENT_NS);
 	}
@@ -142,8 +152,6 @@ static bool may_sleep(struct pmv_idle_plan *plan, const struct pmv_idle_facts *f
 	bool likely = now < facts->until_ns;
 
 	plan->naps = false;
-	if (facts->in_calls)
-		return !likely;
 	if ((likely || facts->expecting) && facts->unhinted <= PMV_IDLE_MOST_IN_CALL)
 		plan->naps = may_nap(plan, facts->calls, now);
 	else
@@ -196,13 +204,36 @@ static int64_t sleep_of_events(struct pmv_idle_plan *plan, const struct pmv_idle
 	return ns;
 }
 
+/* rest -- the application's calls move the data, and may stop at any time */
+static enum pmv_idle_action rest(struct pmv_idle_plan *plan, const struct pmv_idle_facts *facts,
+				 int64_t *ns)
+{
+	*ns = least(plan->sleep_ns, PMV_IDLE_LONGEST_SLEEP_NS);
+	plan->sleep_ns = 2 * *ns;
+	plan->calls_look = true;
+	/*
+	 * The reads of one queue say nothing of another one's, whose event a descriptor that stays
+	 * ready may hide.
+	 */
+	if (*ns < PMV_IDLE_LONGEST_SLEEP_NS || facts->polled > 1 || facts->unfinished ||
+	    facts->descriptors == PMV_DESCRIPTORS_READY)
+		return PMV_IDLE_REST;
+	*ns = PMV_IDLE_LONGEST_EVENT_NS;
+	return PMV_IDLE_FOLLOW;
+}
+
 /* choose_sleep -- *ns: how long, if it is one */
 static enum pmv_idle_action choose_sleep(struct pmv_idle_plan *plan,
 					 const struct pmv_idle_facts *facts, int64_t now,
 					 int64_t *ns)
 {
 	/* A call of the application may have served a request after the last look. */
-	if (facts->waits || (!plan->naps && now < facts->until_ns))
+	bool likely = now < facts->until_ns;
+
+	if (facts->waits || (!facts->in_calls && likely && !plan->naps))
+		return PMV_IDLE_LOOK;
+	/* What calls leave to the next ones has to be done soon, also if there are none. */
+	if (facts->in_calls && !facts->polled && (likely || plan->calls_look))
 		return PMV_IDLE_LOOK;
 	if (facts->descriptors == PMV_DESCRIPTORS_UNKNOWN)
 		return sleep_on_socket(plan, facts, now, ns);
@@ -217,7 +248,7 @@ static enum pmv_idle_action choose_sleep(struct pmv_idle_plan *plan,
 			plan->patience = PMV_IDLE_LEAST_PATIENCE;
 		*ns = PMV_IDLE_STUCK_EVENT_NS;
 	}
-	return PMV_IDLE_SLEEP_DESCRIPTORS;
+	return facts->polled ? rest(plan, facts, ns) : PMV_IDLE_SLEEP_DESCRIPTORS;
 }
 
 static enum pmv_idle_action next(struct pmv_idle_plan *plan, const struct pmv_idle_facts *facts,

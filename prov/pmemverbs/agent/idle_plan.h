@@ -17,7 +17,11 @@
  *
  * If no request is likely the thread sleeps:
  *
- *   on descriptors  where the core moves data in calls: they wake it (idle.h)
+ *   on descriptors  where the core moves data in calls: they wake it (idle.h).  A queue that the
+ *                   application reads without pause is not among them: its calls move the data,
+ *                   and serve the requests that come with them (pmv_agent_nudge).  Then the thread
+ *                   rests for intervals, and checks that the reads go on.  If they do for long
+ *                   enough, it rests until they have been rare for as long as the longest nap.
  *   on its socket   where a NIC places data: the hints of all peers arrive there (hint.h)
  *   for intervals   where hints do not arrive, so short that no commit takes a millisecond
  *
@@ -72,7 +76,7 @@ enum {
 	PMV_IDLE_MOST_PATIENCE =
 		2048, /* one call may move one message; so many fit into a socket */
 	PMV_IDLE_LEAST_PATIENCE = 8,
-	/* After so many reads of a queue during one sleep the application is polling it. */
+	/* After so many reads of an attended queue the application is polling it (queues.h). */
 	PMV_IDLE_POLLING_READS = 16,
 
 	/*
@@ -154,6 +158,13 @@ bool pmv_idle_plan_hinted(struct pmv_expectation *expect, bool asks, int64_t now
  */
 bool pmv_idle_plan_asked(struct pmv_expectation *expect);
 
+/*
+ * pmv_idle_plan_is_polled -- does the application read a queue without pause?  It has read it so
+ * often in this time; before: what the answer was then.  Calls that come more rarely than those
+ * that look in the thread's place do not move data as well as it would.
+ */
+bool pmv_idle_plan_is_polled(bool before, unsigned int reads, int64_t ns);
+
 /* What can happen to the thread. */
 enum pmv_idle_event {
 	PMV_IDLE_BUSY,    /* a round had something to do */
@@ -169,6 +180,8 @@ enum pmv_idle_action {
 	PMV_IDLE_LISTEN,  /* read hints; then ask again */
 	PMV_IDLE_SEARCH,  /* look into parked mailboxes, and ask for hints; then ask again */
 	PMV_IDLE_PREPARE, /* let kicks end a sleep, find the facts; then ask again */
+	PMV_IDLE_REST,    /* until a descriptor is ready, as the application polls a queue */
+	PMV_IDLE_FOLLOW,  /* the same, or until the reads of that queue are rare */
 	PMV_IDLE_SLEEP_DESCRIPTORS, /* until one is ready */
 	PMV_IDLE_SLEEP_SOCKET,      /* until a hint comes */
 	PMV_IDLE_SLEEP_KICK,        /* until a kick comes; hints are dropped meanwhile */
@@ -194,6 +207,7 @@ struct pmv_idle_facts {
 	bool prepared;
 	bool waits;    /* there is a request, or the thread is to stop */
 	bool watching; /* somebody waits for an acknowledgement, and nothing else tells of that */
+	unsigned int polled; /* queues; their descriptors are none of these: */
 	enum pmv_descriptors descriptors;
 };
 

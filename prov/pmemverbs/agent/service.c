@@ -65,7 +65,8 @@ bool pmv_service_glance(const struct pmv_agent *agent)
 	TAILQ_FOREACH(receiver, &agent->looks.active, next)
 	{
 		if (is_open(receiver) ? pmv_receiver_has_message(receiver)
-				      : receiver->num_queued || receiver->working)
+				      : receiver->num_queued || receiver->working ||
+						(receiver->refused && !receiver->ended))
 			return true;
 	}
 	return false;

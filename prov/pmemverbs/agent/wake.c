@@ -1,32 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* wake.c -- who is woken up: the agent's thread, and those that wait for acknowledgements */
+/* wake.c -- those that wait for acknowledgements are woken up */
 #include "agent/agent.h"
 
 #include "agent/receiver.h"
 #include "agent/sender.h"
-#include "agent/service.h"
 #include "base/clock.h"
 #include "progress/op.h"
 #include "progress/queue.h"
-
-void pmv_agent_wake_for_requests(struct pmv_agent *agent)
-{
-	bool found = true;
-
-	/* Order the data that were moved into a mailbox before the check of `asleep`. */
-	atomic_thread_fence(memory_order_seq_cst);
-	if (!atomic_load(&agent->asleep))
-		return;
-	/* It may be falling asleep, and have looked already. */
-	if (!pthread_mutex_trylock(&agent->lock)) {
-		found = pmv_service_waits(agent);
-		/* Or acknowledgements: whoever waits for one sleeps, or is about to. */
-		pmv_agent_wake_sleepers(agent);
-		pthread_mutex_unlock(&agent->lock);
-	}
-	if (found)
-		pmv_agent_kick(agent);
-}
 
 bool pmv_agent_wake_sleepers(struct pmv_agent *agent)
 {

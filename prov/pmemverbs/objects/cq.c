@@ -33,6 +33,8 @@ __attribute__((noinline)) static ssize_t serve_and_read(struct pmv_cq *cq, void 
 	pmv_agent_progress(agent);
 	ret = pmv_queue_read(&cq->queue, buf, count);
 	pmv_agent_nudge(agent);
+	if (ret == -FI_EAGAIN)
+		pmv_agent_has_read(agent, &cq->queue);
 	return ret;
 }
 

@@ -389,8 +389,6 @@ ssize_t pmv_queue_read(struct pmv_queue *queue, void *buf, size_t count)
 	ssize_t ret = 0;
 
 	pthread_mutex_lock(&queue->lock);
-	if (queue->counts_reads)
-		atomic_store_explicit(&queue->reads, queue->reads + 1, memory_order_relaxed);
 	do {
 		if (atomic_load(&queue->num_ready))
 			ret = read_ready(queue, buf, count);
@@ -404,6 +402,8 @@ ssize_t pmv_queue_read(struct pmv_queue *queue, void *buf, size_t count)
 		else
 			break;
 	} while (!ret);
+	if (ret == -FI_EAGAIN && queue->counts_reads)
+		atomic_store_explicit(&queue->reads, queue->reads + 1, memory_order_relaxed);
 	push_waiters(queue, true);
 	/* An acknowledgement may have ended something. */
 	if (ret == -FI_EAGAIN && atomic_load(&queue->num_ready))

@@ -117,7 +117,11 @@ struct pmv_queue {
 	unsigned int num_senders;
 	const struct pmv_op_owner *first_sender;
 	bool counts_reads; /* somebody else may read it: */
-	atomic_uint reads; /* by the application; written under the lock */
+	/*
+	 * By the application, if there was nothing: one that finds entries need not have the core
+	 * move more.  Written under the lock.
+	 */
+	atomic_uint reads;
 
 	pthread_mutex_t ready_lock;
 	STAILQ_HEAD(, pmv_comp) ready;
@@ -144,10 +148,13 @@ struct pmv_queue {
 	/* For whoever moves the data while the application does not: the agent's thread. */
 	TAILQ_ENTRY(pmv_queue) next_of_agent;
 	TAILQ_ENTRY(pmv_queue) next_pinned;
-	bool pinned;         /* in use without a lock: it must not be closed */
-	size_t acks;         /* whose entries the agent has left to the application */
-	bool edges;          /* the thread gets its events */
-	unsigned seen_reads; /* the reads before the thread slept */
+	bool pinned;          /* in use without a lock: it must not be closed */
+	size_t acks;          /* whose entries the agent has left to the application */
+	bool edges;           /* the thread gets its events */
+	bool polled;          /* the application reads it without pause ... */
+	unsigned seen_reads;  /* ... as far as these reads, ... */
+	int64_t seen_ns;      /* ... at this time, can tell, ... */
+	unsigned polled_arms; /* ... and nobody was about to sleep since then */
 	/* The thread reads it for an application that sleeps (queues.h). */
 	atomic_bool attended;
 	bool rests; /* the application has gone to sleep, and does not poll */

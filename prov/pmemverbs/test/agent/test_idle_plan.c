@@ -28,6 +28,7 @@ struct row {
 #define LATER .listen_ns = SECOND, .search_ns = SECOND
 #define LIKELY .until_ns = MS
 #define READY .descriptors = PMV_DESCRIPTORS_READY
+#define IN_CALLS .prepared = true, .in_calls = true
 #define UNKNOWN .prepared = true, .descriptors = PMV_DESCRIPTORS_UNKNOWN
 
 static const struct row rows[] = {
@@ -61,6 +62,16 @@ static const struct row rows[] = {
 	 {.in_calls = true, LIKELY, .calls = 1000},
 	 PMV_IDLE_LOOK,
 	 0},
+	{"also where calls could look for them",
+	 {.calls_look = true, .naps = true, LATER},
+	 {IN_CALLS, LIKELY},
+	 PMV_IDLE_LOOK,
+	 0},
+	{"but the calls that move the data do",
+	 {.calls_look = true, .naps = true, LATER},
+	 {IN_CALLS, LIKELY, .polled = 1},
+	 PMV_IDLE_REST,
+	 20 * US},
 	{"and then prepares a sleep", {LATER}, {.in_calls = true}, PMV_IDLE_PREPARE, 0},
 	{"the application's calls look in its place",
 	 {.calls_look = true, LATER},
@@ -136,10 +147,40 @@ static const struct row rows[] = {
 	 {UNKNOWN, .watching = true},
 	 PMV_IDLE_SLEEP_SOCKET,
 	 20 * US},
-	{"a queue is polled over a core that is called",
+	{"over a core that is called, too",
 	 {.sleep_ns = SECOND, LATER},
 	 {UNKNOWN, .in_calls = true},
 	 PMV_IDLE_SLEEP_SOCKET,
+	 700 * US},
+
+	/* Beside who polls, where the core moves data in calls only. */
+	{"a queue is polled", {LATER}, {IN_CALLS, .polled = 1}, PMV_IDLE_REST, 20 * US},
+	{"for some time",
+	 {.sleep_ns = 640 * US, LATER},
+	 {IN_CALLS, .polled = 1},
+	 PMV_IDLE_REST,
+	 640 * US},
+	{"for a long time",
+	 {.sleep_ns = SECOND, LATER},
+	 {IN_CALLS, .polled = 1},
+	 PMV_IDLE_FOLLOW,
+	 200 * MS},
+	{"as are others",
+	 {.sleep_ns = SECOND, LATER},
+	 {IN_CALLS, .polled = 2},
+	 PMV_IDLE_REST,
+	 700 * US},
+	{"whose reader is no reason to keep others waiting",
+	 {.sleep_ns = SECOND, LATER},
+	 {IN_CALLS, .polled = 1, .unfinished = true},
+	 PMV_IDLE_REST,
+	 700 * US},
+	{"a request has come", {LATER}, {IN_CALLS, .polled = 1, .waits = true}, PMV_IDLE_LOOK, 0},
+	{"another queue has something", {LATER}, {IN_CALLS, .polled = 1, READY}, PMV_IDLE_LOOK, 0},
+	{"for ever",
+	 {.patience = 8, .calls = 7, .sleep_ns = SECOND, LATER},
+	 {IN_CALLS, .polled = 1, READY},
+	 PMV_IDLE_REST,
 	 700 * US},
 
 	/* On descriptors. */
@@ -209,7 +250,7 @@ static int64_t sleep_once(struct pmv_idle_plan *plan, const struct pmv_idle_fact
 {
 	int64_t ns = 0;
 
-	cr_assert_geq(pmv_idle_plan_next(plan, facts, NOW, &ns), PMV_IDLE_SLEEP_DESCRIPTORS);
+	cr_assert_geq(pmv_idle_plan_next(plan, facts, NOW, &ns), PMV_IDLE_REST);
 	pmv_idle_plan_tell(plan, end, NOW);
 	return ns;
 }
@@ -323,6 +364,41 @@ Test(idle_plan, calls_are_counted_before_a_nap)
 	pmv_idle_plan_next(&plan, &over, now, &ns);
 	cr_expect_not(plan.calls_look);
 	cr_expect_not(may_nap(&plan, calls += 100, now += 100 * US), "no call was to look");
+}
+
+Test(idle_plan, rests_grow_and_begin_again_after_a_sleep)
+{
+	const struct pmv_idle_facts awake = {.in_calls = true}, quiet = {IN_CALLS};
+	const struct pmv_idle_facts polled = {IN_CALLS, .polled = 1};
+	struct pmv_idle_plan plan = plan_before(&(struct before){LATER});
+	int64_t ns;
+
+	for (int i = 0; i < 2; i++) {
+		for (ns = 20 * US; ns < 700 * US; ns *= 2)
+			cr_expect_eq(sleep_once(&plan, &polled, PMV_IDLE_SLEPT), ns);
+		cr_expect(plan.calls_look);
+		cr_expect_eq(sleep_once(&plan, &polled, PMV_IDLE_WOKEN), 200 * MS);
+		cr_expect_eq(plan.last, PMV_IDLE_FOLLOW);
+		plan.listen_ns = NOW + SECOND;
+		/* The calls that were to look may have left something. */
+		cr_expect_eq(pmv_idle_plan_next(&plan, &quiet, NOW, &ns), PMV_IDLE_LOOK);
+		cr_expect_eq(pmv_idle_plan_next(&plan, &awake, NOW, &ns), PMV_IDLE_PREPARE);
+		cr_expect_not(plan.calls_look);
+		sleep_once(&plan, &quiet, PMV_IDLE_WOKEN);
+		cr_expect_eq(plan.last, PMV_IDLE_SLEEP_DESCRIPTORS);
+	}
+}
+
+Test(idle_plan, queue_is_polled_if_it_is_read_often_enough)
+{
+	for (int before = 0; before < 2; before++) {
+		cr_expect_eq(pmv_idle_plan_is_polled(before, 1000, 50 * US - 1), before,
+			     "so soon nothing can be said");
+		cr_expect(pmv_idle_plan_is_polled(before, 1, 50 * US));
+		cr_expect_not(pmv_idle_plan_is_polled(before, 0, 50 * US));
+		cr_expect(pmv_idle_plan_is_polled(before, 20, MS));
+		cr_expect_not(pmv_idle_plan_is_polled(before, 19, MS));
+	}
 }
 
 Test(idle_plan, window_is_bound_by_what_a_sleep_takes)

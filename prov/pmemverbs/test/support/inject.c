@@ -215,6 +215,8 @@ int __real_eventfd(unsigned int value, int flags);
 int __wrap_eventfd(unsigned int value, int flags);
 int __real_epoll_create1(int flags);
 int __wrap_epoll_create1(int flags);
+int __real_timerfd_create(int clock, int flags);
+int __wrap_timerfd_create(int clock, int flags);
 int __real_epoll_ctl(int fd, int op, int what, struct epoll_event *event);
 int __wrap_epoll_ctl(int fd, int op, int what, struct epoll_event *event);
 
@@ -246,6 +248,11 @@ int __wrap_eventfd(unsigned int value, int flags)
 int __wrap_epoll_create1(int flags)
 {
 	return lacks_memory() ? -1 : __real_epoll_create1(flags);
+}
+
+int __wrap_timerfd_create(int clock, int flags)
+{
+	return lacks_memory() ? -1 : __real_timerfd_create(clock, flags);
 }
 
 int __wrap_epoll_ctl(int fd, int op, int what, struct epoll_event *event)

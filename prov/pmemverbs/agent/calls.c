@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* calls.c -- the application's calls look for requests, or wake the agent's thread for them */
+#include "agent/agent.h"
+
+#include <sys/timerfd.h>
+
+#include "agent/idle_plan.h"
+#include "agent/receiver.h"
+#include "agent/service.h"
+#include "base/clock.h"
+#include "progress/queue.h"
+
+/* What one call does for a connection, at most; it syncs nothing. */
+#define SMALL_SLICE ((struct pmv_slice){16 << 10, 1})
+
+/* goes_on -- a call has done a part of a request: it would take many calls to end it */
+static bool goes_on(struct pmv_agent *agent)
+{
+	const struct pmv_receiver *receiver;
+	bool any = false;
+
+	pthread_mutex_lock(&agent->lock);
+	TAILQ_FOREACH(receiver, &agent->looks.active, next)
+	any |= receiver->working;
+	pthread_mutex_unlock(&agent->lock);
+	return any;
+}
+
+bool pmv_agent_look_in_call(struct pmv_agent *agent)
+{
+	unsigned long calls = atomic_load_explicit(&agent->looking_calls, memory_order_relaxed);
+	bool files = atomic_load(&agent->kinds[PMV_PAGE]), waits = false, looked;
+
+	atomic_store_explicit(&agent->looking_calls, calls + 1, memory_order_relaxed);
+	if (pthread_mutex_trylock(&agent->serving))
+		return false;
+	looked = !pthread_mutex_trylock(&agent->lock);
+	if (looked) {
+		waits = files ? pmv_service_waits(agent) : pmv_service_glance(agent);
+		pthread_mutex_unlock(&agent->lock);
+	}
+	if (waits && !files)
+		pmv_service_round(agent, SMALL_SLICE);
+	/* The thread goes on with what is left; it may have fallen asleep meanwhile. */
+	if (waits && (files || !atomic_load(&agent->calls_look) || goes_on(agent)))
+		pmv_agent_kick(agent);
+	pthread_mutex_unlock(&agent->serving);
+	return looked;
+}
+
+void pmv_agent_serve(struct pmv_agent *agent)
+{
+	if (pthread_mutex_trylock(&agent->serving))
+		return;
+	pmv_service_round(agent, PMV_WHOLE_SLICE);
+	pthread_mutex_unlock(&agent->serving);
+}
+
+static void set_timer(struct pmv_agent *agent, unsigned int reads, int64_t now)
+{
+	const struct itimerspec when = {.it_value = {.tv_nsec = PMV_IDLE_LONGEST_NAP_NS}};
+
+	atomic_store_explicit(&agent->followed_reads, reads, memory_order_relaxed);
+	atomic_store_explicit(&agent->followed_ns, now, memory_order_relaxed);
+	timerfd_settime(agent->rest_fd, 0, &when, NULL);
+}
+
+void pmv_agent_follow(struct pmv_agent *agent, const struct pmv_queue *queue)
+{
+	/* It may have been closed since it was looked at. */
+	set_timer(agent, queue ? atomic_load(&queue->reads) : 0, pmv_clock_ns());
+	atomic_store(&agent->followed, queue);
+}
+
+void pmv_agent_prolong_rest(struct pmv_agent *agent, const struct pmv_queue *queue)
+{
+	int64_t now = pmv_clock_ns();
+	int64_t ns = now - atomic_load_explicit(&agent->followed_ns, memory_order_relaxed);
+	unsigned int before = atomic_load_explicit(&agent->followed_reads, memory_order_relaxed);
+	unsigned int reads = atomic_load_explicit(&queue->reads, memory_order_relaxed);
+
+	/* Not each time: it takes as long as some reads. */
+	if (ns > PMV_IDLE_LONGEST_NAP_NS - 2 * PMV_IDLE_MOST_BETWEEN_CALLS_NS &&
+	    pmv_idle_plan_is_polled(false, reads - before, ns))
+		set_timer(agent, reads, now);
+}
+
+void pmv_agent_wake_for_requests(struct pmv_agent *agent)
+{
+	bool found = true;
+
+	if (atomic_load(&agent->calls_look) && pmv_agent_look_in_call(agent) &&
+	    !atomic_load(&agent->watched))
+		return;
+	/* Order the data that were moved into a mailbox before the check of `asleep`. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!atomic_load(&agent->asleep))
+		return;
+	/* It may be falling asleep, and have looked already. */
+	if (!pthread_mutex_trylock(&agent->lock)) {
+		found = pmv_service_waits(agent);
+		/* Or acknowledgements: whoever waits for one sleeps, or is about to. */
+		pmv_agent_wake_sleepers(agent);
+		pthread_mutex_unlock(&agent->lock);
+	}
+	if (found)
+		pmv_agent_kick(agent);
+}
