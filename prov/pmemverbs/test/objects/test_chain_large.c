@@ -273,6 +273,31 @@ Test(chain_large, results_wait_for_room)
 	conceal();
 }
 
+/* All chains together have more of them than a connection may have on their way. */
+Test(chain_large, results_wait_for_others_to_be_sent)
+{
+	enum { MANY = 12 };
+	struct fi_pmemverbs_step steps[PMV_REPLIES][MANY];
+	struct pair *pair = open_place(NULL);
+	size_t before = pair->away->fake.num_posts;
+
+	for (size_t i = 0; i < PMV_REPLIES; i++) {
+		for (size_t j = 0; j < MANY; j++)
+			steps[i][j] = large(i * MANY + j, 600, (i * MANY + j) * 601);
+		accepted(chain_post(pair, steps[i], MANY, CONTEXT(1 + i)));
+	}
+	serve_alone();
+	cr_assert_lt(pair->away->fake.num_posts, before + PMV_REPLIES * MANY);
+	rig_expect_nothing(pair->home);
+	for (int i = 0; i < 4; i++)
+		pair_serve(pair);
+	cr_expect_eq(pair->away->fake.num_posts, before + PMV_REPLIES * (MANY + 1));
+	rig_expect_each(pair->home, 1, PMV_REPLIES, RIG_WRITTEN);
+	for (size_t i = 0; i < PMV_REPLIES * MANY; i++)
+		cr_expect(has(i * 601, 600, i), "%zu", i);
+	conceal();
+}
+
 /* Where the core wants local memory registered. */
 Test(chain_large, results_are_sent_from_registered_memory)
 {
