@@ -3,6 +3,7 @@
 #include "chain.h"
 
 #include <string.h>
+#include <sys/resource.h>
 
 #include "agent/chain_message.h"
 
@@ -315,6 +316,18 @@ Test(chain_large, results_are_sent_from_registered_memory)
 	conceal();
 }
 
+static unsigned int explained;
+
+/* Whoever explains that no more can be registered asks for the limit. */
+int __wrap_getrlimit(int resource, struct rlimit *limit);
+
+int __wrap_getrlimit(int resource, struct rlimit *limit)
+{
+	explained += resource == RLIMIT_MEMLOCK;
+	*limit = (struct rlimit){65536, 65536};
+	return 0;
+}
+
 static int refuse_to_open(const struct fake *fake)
 {
 	(void) fake;
@@ -334,6 +347,8 @@ Test(chain_large, results_need_memory_at_the_target)
 	expect_status(steps[0], NOT_REACHED);
 	expect_status(steps[1], NOT_REACHED);
 	cr_expect_neq(pair->memory[DMP][0], 'n');
+	/* A peer that tries again and again does not fill the log. */
+	cr_expect_eq(explained, 0);
 	pair->away->fake.on_open = NULL;
 	chain_run(pair, steps, 2);
 	cr_expect(has(0, 2000, 0));
