@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* message.h -- messages with a flush (agent/flush_message.h), as an initiator would make them */
+/*
+ * message.h -- messages with a flush (agent/flush_message.h), as an initiator would make them, and
+ * acknowledgements
+ */
 #ifndef TESTCORE_MESSAGE_H
 #define TESTCORE_MESSAGE_H
 
@@ -33,6 +36,16 @@ static inline size_t message_encode(void *slot, struct pmv_flush_message *messag
 	pmv_message_seal((struct pmv_message *) message, envelope, seal);
 	memcpy(slot, message, envelope->len);
 	return envelope->len;
+}
+
+/* ack_encode -- the same of an acknowledgement */
+static inline size_t ack_encode(void *slot, const struct pmv_ack *ack, const struct pmv_seal *seal)
+{
+	size_t len = PMV_ACK_SIZE + ack->reply_len;
+
+	memcpy(slot, ack, len);
+	pmv_ack_seal((struct pmv_ack *) slot, len, seal);
+	return len;
 }
 
 #endif /* TESTCORE_MESSAGE_H */

@@ -13,14 +13,16 @@ static int map(struct pmv_large_results *large, const struct pmv_engine *engine)
 {
 	void *memory = mmap(NULL, PMV_CHAIN_LARGE_ROOM, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const struct iovec iov = {memory, PMV_CHAIN_LARGE_ROOM};
+	const struct fi_mr_attr attr = {.mr_iov = &iov, .iov_count = 1, .access = FI_WRITE};
 	int ret = 0;
 
 	if (memory == MAP_FAILED)
 		return -FI_ENOMEM;
 	large->memory = memory;
+	/* Without a warning: a peer may ask for it again and again (complaint.h). */
 	if (engine->scratch_mr)
-		ret = pmv_engine_register(engine, memory, PMV_CHAIN_LARGE_ROOM, FI_WRITE,
-					  &large->mr);
+		ret = pmv_engine_region(engine, &attr, PMV_CORE_MR_NOCACHE, &large->mr);
 	if (ret)
 		munmap(memory, PMV_CHAIN_LARGE_ROOM);
 	return ret;

@@ -77,21 +77,22 @@ static ssize_t post_ack(struct pmv_receiver *receiver, const struct pmv_queued_a
 {
 	const struct pmv_link *link = receiver->link;
 	uint64_t number = receiver->posted_acks + 1;
-	size_t at = pmv_ack_at(number);
+	size_t at = pmv_ack_at(number), len = PMV_ACK_SIZE + queued->reply_len;
+	struct pmv_ack *ack = (struct pmv_ack *) (link->outbox + at);
 	struct pmv_op *op = get_op(link);
-	struct pmv_ack ack;
 	ssize_t ret;
 
 	if (!op)
 		return -FI_EAGAIN;
-	ack.number = number;
-	ack.seal = 0;
-	ack.done = queued->done;
-	ack.fault = queued->fault;
-	ack.reply_len = queued->reply_len;
-	ack.looks_us = (uint32_t) (receiver->look.expect.window_ns / 1000);
-	memcpy(ack.reply, receiver->short_reply[queued->slot], queued->reply_len);
-	ret = post(link, at, pmv_ack_encode(link->outbox + at, &ack, &receiver->ack_out), op);
+	ack->number = number;
+	ack->done = queued->done;
+	ack->fault = queued->fault;
+	ack->reply_len = queued->reply_len;
+	ack->looks_us = (uint32_t) (receiver->look.expect.window_ns / 1000);
+	if (queued->reply_len)
+		memcpy(ack->reply, receiver->short_reply[queued->slot], queued->reply_len);
+	pmv_ack_seal(ack, len, &receiver->ack_out);
+	ret = post(link, at, len, op);
 	if (!ret)
 		receiver->posted_acks++;
 	return ret;

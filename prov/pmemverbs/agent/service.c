@@ -351,7 +351,10 @@ static const char *reason_of(const struct pmv_work *work)
 	if (work->fault == PMV_FAULT_MESSAGE)
 		return "the request is malformed";
 	if (work->request.chain)
-		return "a step of its chain was refused";
+		return work->fault == PMV_FAULT_MEMORY
+			       ? "its chain needs memory, or more that is registered with a NIC "
+				 "(see ulimit -l)"
+			       : "a step of its chain was refused";
 	return work->request.messages
 		       ? "a buffer of its messages is not registered with FI_RMA_PMEM any more, or "
 			 "there was no memory to know where they are"

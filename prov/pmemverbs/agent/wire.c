@@ -232,14 +232,9 @@ bool pmv_message_decode(const volatile uint8_t *slot, uint64_t number, const str
 
 /* Acknowledgements */
 
-size_t pmv_ack_encode(uint8_t buf[PMV_ACK_SLOT], const struct pmv_ack *ack,
-		      const struct pmv_seal *seal)
+void pmv_ack_seal(struct pmv_ack *ack, size_t len, const struct pmv_seal *seal)
 {
-	size_t len = PMV_ACK_SIZE + ack->reply_len;
-
-	memcpy(buf, ack, len);
-	put_seal(buf, len, seal);
-	return len;
+	put_seal((uint8_t *) ack, len, seal);
 }
 
 bool pmv_ack_decode(const volatile uint8_t *slot, uint64_t number, const struct pmv_seal *seal,
@@ -252,7 +247,8 @@ bool pmv_ack_decode(const volatile uint8_t *slot, uint64_t number, const struct 
 	copy_in((uint8_t *) ack, slot, PMV_ACK_SIZE);
 	if (ack->number != number || ack->reply_len > PMV_ACK_ROOM || ack->reply_len % 8)
 		return false;
-	copy_in(ack->reply, slot + PMV_ACK_SIZE, ack->reply_len);
+	if (ack->reply_len)
+		copy_in(ack->reply, slot + PMV_ACK_SIZE, ack->reply_len);
 	found = ack->seal;
 	return make_seal((uint8_t *) ack, PMV_ACK_SIZE + ack->reply_len, seal) == found;
 }

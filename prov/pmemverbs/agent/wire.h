@@ -288,9 +288,8 @@ __attribute__((no_sanitize("thread"))) static inline bool pmv_message_ready(
 bool pmv_message_decode(const volatile uint8_t *slot, uint64_t number, const struct pmv_seal *seal,
 			struct pmv_message *message);
 
-/* pmv_ack_encode -- returns its length */
-size_t pmv_ack_encode(uint8_t buf[PMV_ACK_SLOT], const struct pmv_ack *ack,
-		      const struct pmv_seal *seal);
+/* pmv_ack_seal -- of one that is complete and, with its reply, so long */
+void pmv_ack_seal(struct pmv_ack *ack, size_t len, const struct pmv_seal *seal);
 
 /* pmv_ack_decode -- the same for an acknowledgement */
 bool pmv_ack_decode(const volatile uint8_t *slot, uint64_t number, const struct pmv_seal *seal,

@@ -32,7 +32,6 @@ static int check(struct pmv_chain_request *request)
 			       : -FI_EINVAL;
 	request->commits = chain.commits;
 	request->reply = pmv_chain_reply_size(&chain);
-	request->large = chain.large_len;
 	for (unsigned int i = 0; i < chain.count; i++) {
 		request->results[i].at = (uint16_t) chain.steps[i].result_at;
 		request->results[i].len = chain.steps[i].result_len;
@@ -134,9 +133,6 @@ void pmv_chain_request_answered(const struct pmv_chain_request *request, struct 
 	struct pmv_reply reply;
 
 	if (find_reply(request, sender, number, ack, &reply) && is_valid(request, &reply)) {
-		/* The target has written large results before the acknowledgement. */
-		if (request->large)
-			atomic_thread_fence(memory_order_acquire);
 		hand_out(request, &reply);
 	} else if (!pmv_run_has_failed(run)) {
 		PMV_WARN(EP_DATA, "the results of a chain are missing, so it fails: somebody has "

@@ -26,7 +26,6 @@ struct pmv_chain_request {
 	unsigned int count;
 	bool commits;
 	struct pmv_reply_size reply;
-	bool large; /* the target writes results into the application's memory */
 	struct {
 		uint16_t at, len;
 	} results[PMV_CHAIN_STEPS];

@@ -178,6 +178,7 @@ test_region_sync_LDFLAGS = -Wl,--wrap=pmv_files_find,--wrap=pmv_files_cover,--wr
 	-Wl,--wrap=pmv_files_map,--wrap=pmv_files_disk
 test_syncing_LDFLAGS = -Wl,--wrap=pthread_create,--wrap=pmv_files_cover,--wrap=timerfd_settime
 test_chain_LDFLAGS = -Wl,--wrap=pthread_create,--wrap=pmv_files_cover,--wrap=pmv_region_fault_in
+test_chain_ops_LDFLAGS = -Wl,--wrap=getrlimit
 test_thread_start_LDFLAGS = -Wl,--wrap=pthread_create
 
 # Not tests: what the provider's calls cost, and what it costs to remember writes.

@@ -252,7 +252,7 @@ Test(seals, no_acknowledgement_of_a_stranger_completes_a_commit)
 	for (size_t i = 0; i < sizeof(strangers) / sizeof(strangers[0]); i++) {
 		struct pmv_ack ack = {.number = 1, .done = 1};
 
-		pmv_ack_encode(ack_slot(pair, 1), &ack, &strangers[i]);
+		ack_encode(ack_slot(pair, 1), &ack, &strangers[i]);
 		rig_expect_nothing(pair->home);
 	}
 	pair_round(pair);

@@ -502,7 +502,7 @@ Test(ack, is_what_the_header_says_byte_by_byte)
 				      0,    0,    0, 0, 0, 0x18, 0x17, 0x16, 0x15, 0x14, 0x13,
 				      0x12, 0x11, 3, 0, 0, 0,    0x24, 0x23, 0x22, 0x21}};
 
-	cr_expect_eq(pmv_ack_encode(slot.bytes, &ack_out, &ack_seal), PMV_ACK_SIZE);
+	cr_expect_eq(ack_encode(slot.bytes, &ack_out, &ack_seal), PMV_ACK_SIZE);
 	reseal_with(expected.bytes, PMV_ACK_SIZE, &ack_seal);
 	cr_expect_arr_eq(slot.bytes, expected.bytes, PMV_ACK_SIZE);
 	cr_expect_eq(PMV_FAULT_NONE, 0);
@@ -521,7 +521,7 @@ Test(ack, is_read_as_it_was_written)
 			       in;
 		union ack_slot slot;
 
-		pmv_ack_encode(slot.bytes, &out, &ack_seal);
+		ack_encode(slot.bytes, &out, &ack_seal);
 		cr_assert(pmv_ack_decode(slot.bytes, out.number, &ack_seal, &in));
 		cr_assert_eq(in.number, out.number);
 		cr_assert_eq(in.done, out.done);
@@ -535,7 +535,7 @@ Test(ack, with_any_byte_changed_or_missing_has_not_arrived)
 	union ack_slot slot, changed;
 	struct pmv_ack in;
 
-	pmv_ack_encode(slot.bytes, &ack_out, &ack_seal);
+	ack_encode(slot.bytes, &ack_out, &ack_seal);
 	for (size_t i = 0; i < PMV_ACK_SIZE; i++) {
 		for (int by = 1; by < 256; by++) {
 			changed = slot;
@@ -550,7 +550,7 @@ Test(ack, with_any_byte_changed_or_missing_has_not_arrived)
 		old.number -= PMV_SLOTS;
 		old.done -= PMV_SLOTS;
 		old.fault = PMV_FAULT_NONE;
-		pmv_ack_encode(changed.bytes, &old, &ack_seal);
+		ack_encode(changed.bytes, &old, &ack_seal);
 		for (unsigned int i = 0; i < 4; i++) {
 			if (have & 1U << i)
 				changed.words[i] = slot.words[i];
@@ -564,7 +564,7 @@ Test(ack, of_an_earlier_round_or_another_connection_is_not_taken)
 	union ack_slot slot;
 	struct pmv_ack in;
 
-	pmv_ack_encode(slot.bytes, &ack_out, &ack_seal);
+	ack_encode(slot.bytes, &ack_out, &ack_seal);
 	cr_expect_not(pmv_ack_decode(slot.bytes, NUMBER + PMV_SLOTS, &ack_seal, &in));
 	cr_expect_not(pmv_ack_decode(slot.bytes, NUMBER, &message_seal, &in));
 	memcpy(slot.bytes, &(uint64_t){NUMBER + PMV_SLOTS}, 8);

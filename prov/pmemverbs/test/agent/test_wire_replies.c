@@ -7,6 +7,7 @@
 #include <sodium/crypto_shorthash.h>
 
 #include "agent/wire.h"
+#include "testcore/message.h"
 
 #define NUMBER UINT64_C(0x0102030405060708)
 
@@ -52,7 +53,7 @@ Test(ack_reply, has_a_reply_behind_it)
 	union ack_slot slot;
 
 	cr_expect_eq(pmv_reply_len(two_steps), 16);
-	cr_expect_eq(pmv_ack_encode(slot.bytes, &ack, &ack_seal), PMV_ACK_SIZE + 16);
+	cr_expect_eq(ack_encode(slot.bytes, &ack, &ack_seal), PMV_ACK_SIZE + 16);
 	cr_expect_arr_eq(slot.bytes + 24, expected, sizeof(expected));
 	cr_assert(pmv_ack_decode(slot.bytes, NUMBER, &ack_seal, &in));
 	cr_expect_eq(in.reply_len, 16);

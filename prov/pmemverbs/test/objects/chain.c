@@ -82,5 +82,5 @@ void chain_lie(struct pair *pair, struct pmv_reply_step step, int more)
 	cr_assert(pmv_ack_decode(slot, number, &sender->ack_in, &ack));
 	memcpy(ack.reply, &step, sizeof(step));
 	ack.reply_len = (ack.reply_len + (unsigned int) more) & (PMV_ACK_SLOT - 1);
-	pmv_ack_encode(slot, &ack, &sender->ack_in);
+	ack_encode(slot, &ack, &sender->ack_in);
 }

@@ -3,6 +3,7 @@
 #include "chain.h"
 
 #include <string.h>
+#include <sys/resource.h>
 
 #include "agent/chain_message.h"
 
@@ -273,6 +274,31 @@ Test(chain_large, results_wait_for_room)
 	conceal();
 }
 
+/* All chains together have more of them than a connection may have on their way. */
+Test(chain_large, results_wait_for_others_to_be_sent)
+{
+	enum { MANY = 12 };
+	struct fi_pmemverbs_step steps[PMV_REPLIES][MANY];
+	struct pair *pair = open_place(NULL);
+	size_t before = pair->away->fake.num_posts;
+
+	for (size_t i = 0; i < PMV_REPLIES; i++) {
+		for (size_t j = 0; j < MANY; j++)
+			steps[i][j] = large(i * MANY + j, 600, (i * MANY + j) * 601);
+		accepted(chain_post(pair, steps[i], MANY, CONTEXT(1 + i)));
+	}
+	serve_alone();
+	cr_assert_lt(pair->away->fake.num_posts, before + PMV_REPLIES * MANY);
+	rig_expect_nothing(pair->home);
+	for (int i = 0; i < 4; i++)
+		pair_serve(pair);
+	cr_expect_eq(pair->away->fake.num_posts, before + PMV_REPLIES * (MANY + 1));
+	rig_expect_each(pair->home, 1, PMV_REPLIES, RIG_WRITTEN);
+	for (size_t i = 0; i < PMV_REPLIES * MANY; i++)
+		cr_expect(has(i * 601, 600, i), "%zu", i);
+	conceal();
+}
+
 /* Where the core wants local memory registered. */
 Test(chain_large, results_are_sent_from_registered_memory)
 {
@@ -288,6 +314,18 @@ Test(chain_large, results_are_sent_from_registered_memory)
 		cr_expect_eq(pair->away->fake.open_objects, objects + 1);
 	}
 	conceal();
+}
+
+static unsigned int explained;
+
+/* Whoever explains that no more can be registered asks for the limit. */
+int __wrap_getrlimit(int resource, struct rlimit *limit);
+
+int __wrap_getrlimit(int resource, struct rlimit *limit)
+{
+	explained += resource == RLIMIT_MEMLOCK;
+	*limit = (struct rlimit){65536, 65536};
+	return 0;
 }
 
 static int refuse_to_open(const struct fake *fake)
@@ -309,6 +347,8 @@ Test(chain_large, results_need_memory_at_the_target)
 	expect_status(steps[0], NOT_REACHED);
 	expect_status(steps[1], NOT_REACHED);
 	cr_expect_neq(pair->memory[DMP][0], 'n');
+	/* A peer that tries again and again does not fill the log. */
+	cr_expect_eq(explained, 0);
 	pair->away->fake.on_open = NULL;
 	chain_run(pair, steps, 2);
 	cr_expect(has(0, 2000, 0));

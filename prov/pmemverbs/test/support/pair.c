@@ -566,5 +566,5 @@ void pair_answer(struct pair *pair, uint64_t number, uint64_t done, enum pmv_fau
 	struct pmv_mailbox *mailbox = &pair->from->mailbox;
 	struct pmv_ack ack = {.number = number, .done = done, .fault = fault};
 
-	pmv_ack_encode(mailbox->link.block + pmv_ack_at(number), &ack, &mailbox->sender.ack_in);
+	ack_encode(mailbox->link.block + pmv_ack_at(number), &ack, &mailbox->sender.ack_in);
 }
