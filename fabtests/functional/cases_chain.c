@@ -330,7 +330,7 @@ static int read_large(struct ground *ground, struct large *large)
 {
 	static const size_t lens[] = {SIZE, 4096, SIZE - 1, 961, 1, 20000};
 	struct fi_pmemverbs_step steps[2];
-	uint64_t word, pair[2] = {ground->remote->addr + 100, 5000};
+	uint64_t word = 0, pair[2] = {ground->remote->addr + 100, 5000};
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(lens); i++) {
