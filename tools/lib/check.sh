@@ -7,10 +7,6 @@
 # What check runs the tests by.
 check_as=()
 
-# Each test has the whole provider in it: gold links it in half the time.
-quick_ld=()
-! command -v ld.gold >/dev/null || quick_ld=(LDFLAGS=-fuse-ld=gold)
-
 # confine -- by what has no network but loopback, and no rights of root, if that can be had
 confine()
 {
