@@ -13,15 +13,16 @@
 build_packages=(gcc make autoconf automake libtool pkgconf
 	libfabric-dev libibverbs-dev librdmacm-dev libpmem2-dev libsodium-dev libnuma-dev libmount-dev
 	libjson-c-dev libxxhash-dev liburing-dev)
-# librpma-dev is for a reference of the benchmarks; iproute2 is for tests without a network.
-test_packages=(libfabric-bin libcriterion-dev libglib2.0-dev openmpi-bin libopenmpi-dev librpma-dev iproute2)
-# What a Debian 13 needs not: for steps that do not depend on the version of a library.  datamash and gnuplot-nox are
+# librpma-dev is for a reference of the benchmarks, datamash for what they measure; iproute2 is for tests without a
+# network.
+test_packages=(libfabric-bin libcriterion-dev libglib2.0-dev openmpi-bin libopenmpi-dev librpma-dev datamash iproute2)
+# What a Debian 13 needs not: for steps that do not depend on the version of a library.  gnuplot-nox is
 # for fabtests/report/report, libxml2-utils to look at what it writes; clang-tidy-14 and cppcheck are for
 # tools/analyse, gcovr for make coverage, shellcheck for all scripts; mmdebstrap makes that Debian 13; clang and
 # libclang-rt-dev are for the fuzzers (libFuzzer).  The Debian package needs build-essential, debhelper, lintian and
 # bash-completion.  With a question mark: where the distribution has it.  The sources are formatted by version 14.
 tool_packages=(clang-format-14? clang-tidy-14? cppcheck gcovr clang libclang-rt-dev? universal-ctags valgrind xz-utils
-	man-db e2fsprogs datamash gnuplot-nox libxml2-utils shellcheck? build-essential debhelper lintian bash-completion
+	man-db e2fsprogs gnuplot-nox libxml2-utils shellcheck? build-essential debhelper lintian bash-completion
 	mmdebstrap)
 # For fio's engine, which is tested with the distribution's fio; dpkg-dev unpacks its sources.
 fio_packages=(fio dpkg-dev)

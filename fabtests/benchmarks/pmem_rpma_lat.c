@@ -137,13 +137,16 @@ static int configure(struct side *side)
 	return check("rpma_conn_cfg", ret);
 }
 
-/* get_memory -- the target's, or what is written from; and messages */
-static int get_memory(struct side *side, const char *path)
+/* A device with RDMA FLUSH gives these rights to persistent memory only */
+#define FLUSHED (RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT)
+
+/* get_memory -- the target's (FLUSHED), or what is written from (0); and messages */
+static int get_memory(struct side *side, const char *path, int usage)
 {
 	size_t len = side->ask.len, room = sizeof(struct note), total;
-	int usage = RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC |
-		    RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY |
-		    RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
+
+	usage |= RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC |
+		 RPMA_MR_USAGE_READ_DST;
 
 	if (side->ask.op == OP_MESSAGE)
 		room += len;
@@ -295,7 +298,7 @@ static struct rpma_conn_req *next_request(struct side *side)
 	if (side->ask.op <= OP_MESSAGE && side->ask.window &&
 	    side->ask.window <= STREAM_MAX_WINDOW &&
 	    side->ask.len <= SIZE_MAX / 4 / STREAM_MAX_WINDOW &&
-	    !get_memory(side, side->opts->memory))
+	    !get_memory(side, side->opts->memory, FLUSHED))
 		return req;
 	rpma_conn_req_delete(&req);
 	return NULL;
@@ -429,7 +432,7 @@ static int connect_to_server(struct side *side)
 	int ret;
 
 	if (open_device(side, side->opts->dst_addr, false) || configure(side) ||
-	    get_memory(side, NULL))
+	    get_memory(side, NULL, 0))
 		return -1;
 	/* Scripts start both programs at a time: nobody may listen yet. */
 	while ((ret = connect_once(side)) == 1 && now_ns() < deadline) {

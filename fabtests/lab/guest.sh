@@ -143,7 +143,7 @@ qemu_arguments() {
 		# max has RDRAND, which seeds the kernel's random numbers at once. It is without what costs
 		# emulation much: copies by one instruction, a fifth level of page tables, protection of the kernel.
 		# Linux makes no CXL regions where it knows that a hypervisor may ignore its wbinvd.
-		-accel tcg,thread=multi
+		-accel "tcg,thread=$([ -z "$icount" ] && echo multi || echo single)"
 		-cpu "max,erms=off,la57=off,smap=off,smep=off$([ -z "$cxl" ] || echo ,hypervisor=off)" -smp "$cpus" -rtc base=utc
 		-kernel "$vmlinux" -initrd "$initrd" -append "$kernel_options"
 		-chardev "file,id=console,path=$guest.console" -serial chardev:console
@@ -155,6 +155,7 @@ qemu_arguments() {
 		-virtfs "local,mount_tag=modules,path=$(comma "$modules"),security_model=none,readonly=on"
 		-virtfs "local,mount_tag=job,path=$(comma "$run/$guest.job"),security_model=none,readonly=on"
 	)
+	[ -z "$icount" ] || arguments+=(-icount shift=0,sleep=off)
 	for name in "${shares[@]}"; do
 		arguments+=(-virtfs "local,mount_tag=share$i,path=$(comma "$name"),security_model=none,multidevs=remap")
 		i=$((i + 1))

@@ -42,6 +42,8 @@ facts()
 	fact processor "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1) ($(nproc) of them)"
 	fact machine "$(cat /sys/class/dmi/id/{sys_vendor,product_name} 2>/dev/null | tr '\n' ' ')"
 	fact 'RDMA device' "$(device=$(rdma_device) && echo "$device ($(cat "/sys/class/infiniband/$device/node_desc" 2>/dev/null))" || echo none)"
+	flushes=$(env ${programs:+FI_PROVIDER_PATH="$programs/.libs"} fi_pmem_info 2>/dev/null | sed -n 's/^.*RDMA FLUSH: on //p')
+	fact 'RDMA FLUSH' "${flushes:-none}"
 	node=$(find /sys/devices/system/node -maxdepth 1 -name 'node[0-9]*' 2>/dev/null | wc -l)
 	fact 'NUMA nodes' "$node"
 	fact "target's memory" "${memory:-volatile memory that is declared to be persistent}"
@@ -50,6 +52,7 @@ facts()
 	done
 	fact target "${target:-the same machine}"
 	[ -n "${LAB_ADDR-}" ] || load
+	[ -z "$icount" ] || fact clock 'counts instructions; 1000 are a microsecond'
 	fact emulated "$([ -z "${LAB_ADDR-}" ] && echo no || echo yes)"
 }
 

@@ -24,16 +24,29 @@ fail()
 	failed=yes
 }
 
-# methods CORE SECTION -- what is measured there; the references are the programs of others
+# methods CORE SECTION -- what is measured there.  Where a clock counts instructions, nothing for which two processes poll
 methods()
 {
-	local bare='' rpma='' first='one-sided agent file'
+	local method some=()
+
+	for method in $(all_methods "$@"); do
+		[ -n "$icount" ] && [[ $method =~ ^(agent|native-agent|file|.*-send|.*-message)(@|$) ]] || some+=("$method")
+	done
+	echo "${some[*]}"
+}
+
+# all_methods CORE SECTION -- the references are the programs of others
+all_methods()
+{
+	local bare='' rpma='' first='one-sided agent file' native='native native-agent flush bare-write-flush'
 
 	[ "$1" = tcp ] || bare='bare-write-read bare-write-send' rpma='rpma-flush rpma-write-send rpma-message'
 	case $1/$2 in
-	verbs/latency) echo "$first core-write-read core-deliver $bare bare-two-posts bare-write-then-read bare-write $rpma" ;;
+	verbs/latency)
+		echo "$first $native core-write-read core-deliver $bare bare-two-posts bare-write-then-read bare-write $rpma"
+		;;
 	tcp/latency) echo "$first core-commit core-write-read core-deliver" ;;
-	verbs/rate) echo "one-sided agent core-write-read $bare $rpma" ;;
+	verbs/rate) echo "one-sided agent $native core-write-read $bare $rpma" ;;
 	tcp/rate) echo "one-sided agent core-commit core-write-read" ;;
 	*/bandwidth) echo "one-sided agent core-write-read ${bare:+bare-write-read} ${rpma:+rpma-flush}" ;;
 	*/threads) echo "one-sided agent core-write-read" ;;
@@ -67,6 +80,9 @@ use()
 	one-sided) settings+=(FI_PMEMVERBS_DOMAIN=mhp) ;;
 	agent) settings+=(FI_PMEMVERBS_DOMAIN=dmp FI_PMEMVERBS_DDIO=on) ;;
 	file) there+=(-M "$file") ;;
+	native) settings+=(FI_PMEMVERBS_CORE=native FI_PMEMVERBS_DOMAIN=mhp FI_PMEMVERBS_FLUSH=off) ;;
+	native-agent) settings+=(FI_PMEMVERBS_CORE=native FI_PMEMVERBS_DOMAIN=dmp FI_PMEMVERBS_DDIO=on FI_PMEMVERBS_FLUSH=off) ;;
+	flush) settings+=(FI_PMEMVERBS_CORE=native FI_PMEMVERBS_DOMAIN=dmp FI_PMEMVERBS_DDIO=on) ;;
 	core-*) both=(-p "$core") here=(-o "${1#core-}") ;;
 	bare-*) program=pmem_verbs_lat here=(-o "${1#bare-}") ;;
 	rpma-*) program=pmem_rpma_lat there+=(-s "$host") here=(-o "${1#rpma-}") ;;
@@ -129,6 +145,7 @@ impossible()
 	case $1 in
 	rpma-*) ! command -v pmem_rpma_lat >/dev/null && echo "built without librpma (librpma-dev)" ;;
 	file) [ -z "$file" ] && echo "$file_reason" ;;
+	flush | bare-write-flush) [ -z "$flushes" ] && echo "no RDMA FLUSH (fi_pmem_info says why)" ;;
 	*) false ;;
 	esac
 }

@@ -44,6 +44,18 @@ summary()
 			"latency,$core,agent,,64,1,1,0" "latency,$core,rpma-write-send,,64,1,1,0"
 		ratio "Commit of 64 bytes by the agent, next to tcp's own FI_COMMIT_COMPLETE, which writes nothing back" '' less p50 \
 			"latency,$core,agent,,64,1,1,0" "latency,$core,core-commit,,64,1,1,0"
+		ratio 'One-sided commit of 64 bytes over native, next to WRITE + READ on bare verbs with one doorbell' 1.05 less p50 \
+			"latency,$core,native,,64,1,1,0" "latency,$core,bare-write-read,,64,1,1,0"
+		ratio 'Rate of one-sided commits over native, 64 in flight, next to WRITE + READ on bare verbs' 0.95 more rate \
+			"rate,$core,native,,64,64,1,0" "rate,$core,bare-write-read,,64,64,1,0"
+		ratio 'Commit of 64 bytes by RDMA FLUSH, next to WRITE + FLUSH on bare verbs with one doorbell' 1.10 less p50 \
+			"latency,$core,flush,,64,1,1,0" "latency,$core,bare-write-flush,,64,1,1,0"
+		ratio 'Commit of 64 bytes by RDMA FLUSH, next to librpma: write + flush' 1 less p50 \
+			"latency,$core,flush,,64,1,1,0" "latency,$core,rpma-flush,,64,1,1,0"
+		ratio 'Commit of 64 bytes by RDMA FLUSH, next to one by the agent over native' 0.7 less p50 \
+			"latency,$core,flush,,64,1,1,0" "latency,$core,native-agent,,64,1,1,0"
+		ratio 'Commit of 64 bytes by the agent over native, next to WRITE + SEND on bare verbs to a target that flushes and answers' \
+			1.10 less p50 "latency,$core,native-agent,,64,1,1,0" "latency,$core,bare-write-send,,64,1,1,0"
 		ratio 'Commit by the agent after 10 ms of silence, target asleep, next to the same in a stream' 1.5 less p50 \
 			"pause,$core,agent,asleep,64,1,1,10000" "pause,$core,agent,asleep,64,1,1,0"
 		ratio 'One-sided commit after 10 ms of silence, target asleep, next to a commit by the agent' 1 less p50 \
@@ -69,6 +81,9 @@ rows_of()
 	[ "$1" = tcp ] || row bare-write-read $one
 	row core-write-read $one
 	if [ "$1" = verbs ]; then
+		row native $one
+		row flush bare-write-flush
+		row bare-write-flush bare-write-flush
 		row bare-two-posts $one
 		row bare-write-then-read $one
 		row rpma-flush $one
@@ -76,6 +91,7 @@ rows_of()
 	echo "=|the target's processor makes it durable"
 	row agent $two
 	if [ "$1" = verbs ]; then
+		row native-agent $two
 		row bare-write-send $two
 		row rpma-write-send $two
 		row rpma-message $two
@@ -120,9 +136,13 @@ rate()
 				row one-sided core-write-read
 				row core-write-read core-write-read
 				row bare-write-read core-write-read
+				row native bare-write-read
+				row flush bare-write-flush
+				row bare-write-flush bare-write-flush
 				row rpma-flush core-write-read
 				echo "=|the target's processor makes it durable"
 				row agent bare-write-send
+				row native-agent bare-write-send
 				row bare-write-send bare-write-send
 				row rpma-write-send bare-write-send
 				row rpma-message bare-write-send

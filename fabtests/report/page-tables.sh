@@ -10,6 +10,9 @@ label()
 	case $1 in
 	one-sided) echo 'pmemverbs, one-sided commit' ;;
 	agent) echo 'pmemverbs, commit by the agent' ;;
+	native) echo 'pmemverbs over native, one-sided commit, one doorbell' ;;
+	native-agent) echo 'pmemverbs over native, commit by the agent' ;;
+	flush) echo 'pmemverbs over native, commit by RDMA FLUSH' ;;
 	file) echo 'pmemverbs, commit to a plain file (msync)' ;;
 	core-commit) echo "tcp's own FI_COMMIT_COMPLETE" ;;
 	core-write-read) echo 'core provider alone, write + read' ;;
@@ -18,6 +21,7 @@ label()
 	bare-two-posts) echo 'bare verbs, WRITE + READ, two doorbells' ;;
 	bare-write-then-read) echo 'bare verbs, WRITE awaited, then READ' ;;
 	bare-write-send) echo 'bare verbs, WRITE + SEND, target flushes' ;;
+	bare-write-flush) echo 'bare verbs, WRITE + RDMA FLUSH, one doorbell' ;;
 	bare-write) echo 'bare verbs, WRITE only' ;;
 	rpma-flush) echo 'librpma, write + flush' ;;
 	rpma-write-send) echo 'librpma, write + send, target flushes' ;;

@@ -111,6 +111,7 @@ docs_run()
 	# Steps of their own, with these words.
 	"make bench_calls") grep -q 'bench_calls' "$top/prov/pmemverbs/test/local.mk" ;;
 	"../tools/count-instructions "*) (cd "$work/plain" && make bench_calls && "$top/tools/count-instructions" -n 20 "${line#* }") ;;
+	../fabtests/lab/debian13*) grep -q fabtests/lab/debian13 "$top/tools/steps/debian13" ;;
 	../fabtests/report/report*) grep -q fabtests/report/report "$top/tools/steps/report_tcp" ;;
 	*fabtests/fio/get-source*) grep -q fio/get-source "$top/tools/steps/build" ;;
 	"fio "*) [[ $(<"$top/fabtests/fio/fio-test") = *case_jobs* && -e $top/${line#* } ]] ;;
