@@ -155,7 +155,7 @@ qemu_arguments() {
 		-virtfs "local,mount_tag=modules,path=$(comma "$modules"),security_model=none,readonly=on"
 		-virtfs "local,mount_tag=job,path=$(comma "$run/$guest.job"),security_model=none,readonly=on"
 	)
-	[ -z "$icount" ] || arguments+=(-icount shift=0,sleep=off)
+	[ -z "$icount" ] || arguments+=(-icount shift=0)
 	for name in "${shares[@]}"; do
 		arguments+=(-virtfs "local,mount_tag=share$i,path=$(comma "$name"),security_model=none,multidevs=remap")
 		i=$((i + 1))

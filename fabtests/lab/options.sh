@@ -36,10 +36,10 @@ usage() {
 	  --pidfile FILE          write qemu's process id to FILE (the peer's: FILE.peer)
 	  --timeout SECONDS       give up after so long; 0 is never (default: 300)
 	  --mem MIB, --cpus N     the size of a guest (default: 2048, 2)
-	  --icount                the guest's clock counts instructions, a nanosecond each, and passes
-	                          over what the guest sleeps. What a program measures is the same each
-	                          time, whatever the host does. It has one processor then, so nothing
-	                          may poll for what another process does
+	  --icount                the guest's clock counts instructions, a nanosecond each, unless it
+	                          sleeps. What a program measures is the same each time, whatever the
+	                          host does. It has one processor then, so nothing may poll for what
+	                          another process does
 	  --console               show the guests' kernel messages on standard error
 	  --verbose               show what is done
 	  --packages              print the Debian packages that this needs, and end
