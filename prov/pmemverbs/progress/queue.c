@@ -331,24 +331,6 @@ static inline void push_waiters(struct pmv_queue *queue, bool looking)
 		push_all(queue, looking);
 }
 
-/*
- * is_news -- is who sleeps to be woken?  Once for an entry.  Also once if somebody has armed the
- * descriptor since it was raised, and entries are there: another thread may have left them unread.
- * An attended queue is read without pause.  If the core has failed there, nobody but the
- * application can be told.
- */
-static bool is_news(struct pmv_queue *queue, size_t taken, ssize_t ret)
-{
-	unsigned arms = atomic_load(&queue->arms), raised_arms = queue->raised_arms;
-	bool ready = atomic_load(&queue->num_ready);
-
-	if (ready && (taken || !atomic_load(&queue->attended)))
-		queue->raised_arms = arms;
-	if (!atomic_load(&queue->attended))
-		return ready && (taken || arms != raised_arms);
-	return (ready && taken) || (ret < 0 && ret != -FI_EAGAIN);
-}
-
 void pmv_queue_progress(struct pmv_queue *queue, bool looking)
 {
 	size_t taken = 0;
@@ -360,7 +342,10 @@ void pmv_queue_progress(struct pmv_queue *queue, bool looking)
 	push_waiters(queue, looking);
 	while (taken < MOST_TAKEN && (ret = take_entries(queue)) >= 0)
 		taken += ret;
-	if (is_news(queue, taken, ret))
+	if (atomic_load(&queue->num_ready))
+		pmv_queue_raise(queue);
+	/* If the core has failed there, nobody but the application can be told. */
+	else if (atomic_load(&queue->attended) && ret < 0 && ret != -FI_EAGAIN)
 		pmv_queue_wake(queue);
 	push_waiters(queue, looking);
 	/* Whoever sleeps has to ask for acknowledgements, or to post. */

@@ -142,8 +142,8 @@ struct pmv_queue {
 	int wake_fd;
 	int core_fd;
 	atomic_bool armed;
-	atomic_uint arms;     /* so often somebody was about to sleep */
-	unsigned raised_arms; /* when it was raised last */
+	atomic_uint arms;        /* so often somebody was about to sleep */
+	atomic_uint raised_arms; /* when it was raised last */
 
 	/* For whoever moves the data while the application does not: the agent's thread. */
 	TAILQ_ENTRY(pmv_queue) next_of_agent;
@@ -201,8 +201,13 @@ struct pmv_comp *pmv_comp_error(void *context, uint64_t flags, int err);
  */
 bool pmv_queue_add(struct pmv_queue *queue, struct pmv_comp *comp);
 
-/* pmv_queue_wake -- have whoever waits look again */
+/*
+ * pmv_queue_wake -- have whoever waits look again
+ * pmv_queue_raise -- the same, after an entry was put into the ready list: only who has armed the
+ *   descriptor since it was raised has not seen the entry
+ */
 void pmv_queue_wake(struct pmv_queue *queue);
+void pmv_queue_raise(struct pmv_queue *queue);
 
 /*
  * pmv_queue_progress -- move what the core has into the ready list, a limited number of entries,

@@ -29,6 +29,15 @@ void pmv_queue_wake(struct pmv_queue *queue)
 		return;
 }
 
+void pmv_queue_raise(struct pmv_queue *queue)
+{
+	unsigned arms = atomic_load(&queue->arms);
+
+	if (atomic_load(&queue->raised_arms) != arms &&
+	    atomic_exchange(&queue->raised_arms, arms) != arms)
+		pmv_queue_wake(queue);
+}
+
 /* Memory of entries */
 
 struct pmv_comp *pmv_comp_success(const struct pmv_queue *queue, const void *entry)
@@ -174,7 +183,7 @@ bool pmv_queue_add(struct pmv_queue *queue, struct pmv_comp *comp)
 {
 	bool kept = pmv_ready_add(queue, comp);
 
-	pmv_queue_wake(queue);
+	pmv_queue_raise(queue);
 	return kept;
 }
 
