@@ -29,11 +29,13 @@ static bool goes_on(struct pmv_agent *agent)
 bool pmv_agent_look_in_call(struct pmv_agent *agent)
 {
 	unsigned long calls = atomic_load_explicit(&agent->looking_calls, memory_order_relaxed);
-	bool files = atomic_load(&agent->kinds[PMV_PAGE]), waits = false, looked;
+	bool files, waits = false, looked;
 
 	atomic_store_explicit(&agent->looking_calls, calls + 1, memory_order_relaxed);
 	if (pthread_mutex_trylock(&agent->serving))
 		return false;
+	/* Either it sees them, or the thread, which is kicked for them, sees what it does. */
+	files = atomic_load(&agent->kinds[PMV_PAGE]);
 	looked = !pthread_mutex_trylock(&agent->lock);
 	if (looked) {
 		waits = files ? pmv_service_waits(agent) : pmv_service_glance(agent);

@@ -477,3 +477,42 @@ Test(idle, calls_serve_what_they_have_moved_while_the_thread_rests)
 	atomic_store(&scene.agent->calls_look, false);
 	end();
 }
+
+static const char file[8];
+static struct pmv_region *first_of_files;
+
+static void register_file(void)
+{
+	const struct iovec iov = {(void *) file, sizeof(file)};
+	const struct pmv_region_attr attr = {
+		.key = 4711, .persist = PMV_PAGE, .iov = &iov, .iov_count = 1};
+	struct fake *fake = &scene.pair->away->fake;
+
+	if (scene.expires == INT64_MAX)
+		return;
+	scene.at_each_step = NULL;
+	/* A call has served a request, and there was no room for the acknowledgement. */
+	fake->room = 0;
+	cr_expect_eq(served_beside(), 1);
+	cr_assert_eq(scene.pair->to->mailbox.receiver.num_queued, 1);
+	accepted(pmv_agent_add_region(scene.agent, &attr, -1, &first_of_files));
+	fake->room = -1;
+	scene.found = scene.now;
+}
+
+/* From then on calls serve nothing: what one has begun is the thread's. */
+Test(idle, thread_acknowledges_what_calls_have_served_when_there_are_files)
+{
+	begin(1, 1000 * MS);
+	atomic_store(&scene.agent->kinds[PMV_PAGE], 0);
+	scene.at_each_step = register_file;
+	do {
+		pmv_idle(scene.agent, &scene.plan, false);
+	} while (scene.at_each_step);
+	pmv_agent_serve(scene.agent);
+	cr_expect_eq(scene.pair->to->mailbox.receiver.num_queued, 0);
+	cr_expect_leq(scene.now - scene.found, STEP);
+	pmv_agent_remove_region(scene.agent, first_of_files);
+	atomic_store(&scene.agent->kinds[PMV_PAGE], 2);
+	end();
+}
