@@ -151,6 +151,7 @@ static void begin(int queues, int64_t ns)
 	pair->away->core.manual_progress = true;
 	memset(&scene, 0, sizeof(scene));
 	scene.agent = pair_agent(pair);
+	atomic_store(&scene.agent->running, true);
 	scene.now = 1000 * MS;
 	scene.expires = INT64_MAX;
 	scene.cqs[0] = pair->away->cq;
@@ -166,6 +167,7 @@ static void end(void)
 	struct pair *pair = scene.pair;
 
 	scene.pair = NULL;
+	atomic_store(&scene.agent->running, false);
 	pair->away->core.manual_progress = false;
 	pmv_setting.agent = PMV_AGENT_PROGRESS;
 	pair_close(pair);
