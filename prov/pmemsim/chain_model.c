@@ -75,7 +75,8 @@ static void open_reading(struct world *world, struct chain *chain)
 	world_sure(fi_mr_reg(world->home.domain, &chain->result, sizeof(chain->result),
 			     FI_REMOTE_WRITE, 0, 0, 0, &chain->result_mr, NULL));
 	/* Its pages are no part of the arena. */
-	away->mailbox.receiver.large[0] = pmv_large_results_open(away->engine.engine);
+	away->mailbox.receiver.large[0] = pmv_large_results_open(
+		away->engine.engine, &away->domain->agent.regions.large_results);
 	if (!away->mailbox.receiver.large[0])
 		abort();
 	chain->later = chain->steps[0];

@@ -219,6 +219,7 @@ int pmv_agent_add_region(struct pmv_agent *agent, const struct pmv_region_attr *
 			 struct pmv_region **region)
 {
 	int ret = pmv_agent_want(agent);
+	bool kick;
 
 	if (ret)
 		return ret;
@@ -229,8 +230,11 @@ int pmv_agent_add_region(struct pmv_agent *agent, const struct pmv_region_attr *
 	}
 	if (node >= 0)
 		atomic_store(&agent->node, node);
-	atomic_fetch_add(&agent->kinds[attr->persist], 1);
-	if (attr->needs_agent && !atomic_fetch_add(&agent->needed, 1))
+	/* As soon as there are files, calls leave to the thread what they have begun. */
+	kick = !atomic_fetch_add(&agent->kinds[attr->persist], 1);
+	if (attr->needs_agent)
+		kick |= !atomic_fetch_add(&agent->needed, 1);
+	if (kick)
 		pmv_agent_kick(agent);
 	return 0;
 }

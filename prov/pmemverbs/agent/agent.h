@@ -148,8 +148,12 @@ static inline void pmv_agent_progress(struct pmv_agent *agent)
 		pmv_agent_look_in_call(agent);
 }
 
-/* pmv_agent_follow -- the thread's rest begins; reads of this queue prolong it, if they are many */
+/*
+ * pmv_agent_follow -- the thread's rest begins; reads of this queue prolong it, if they are many
+ * pmv_agent_unfollow -- it has ended, and its timer ends no later sleep
+ */
 void pmv_agent_follow(struct pmv_agent *agent, const struct pmv_queue *queue);
+void pmv_agent_unfollow(struct pmv_agent *agent);
 void pmv_agent_prolong_rest(struct pmv_agent *agent, const struct pmv_queue *queue);
 
 /* pmv_agent_has_read -- the application has read a queue, and found nothing */

@@ -29,11 +29,13 @@ static bool goes_on(struct pmv_agent *agent)
 bool pmv_agent_look_in_call(struct pmv_agent *agent)
 {
 	unsigned long calls = atomic_load_explicit(&agent->looking_calls, memory_order_relaxed);
-	bool files = atomic_load(&agent->kinds[PMV_PAGE]), waits = false, looked;
+	bool files, waits = false, looked;
 
 	atomic_store_explicit(&agent->looking_calls, calls + 1, memory_order_relaxed);
 	if (pthread_mutex_trylock(&agent->serving))
 		return false;
+	/* Either it sees them, or the thread, which is kicked for them, sees what it does. */
+	files = atomic_load(&agent->kinds[PMV_PAGE]);
 	looked = !pthread_mutex_trylock(&agent->lock);
 	if (looked) {
 		waits = files ? pmv_service_waits(agent) : pmv_service_glance(agent);
@@ -56,20 +58,33 @@ void pmv_agent_serve(struct pmv_agent *agent)
 	pthread_mutex_unlock(&agent->serving);
 }
 
-static void set_timer(struct pmv_agent *agent, unsigned int reads, int64_t now)
+/* set_timer -- 0: it does not expire, and what it has to tell is forgotten */
+static void set_timer(struct pmv_agent *agent, int64_t ns)
 {
-	const struct itimerspec when = {.it_value = {.tv_nsec = PMV_IDLE_LONGEST_NAP_NS}};
+	const struct itimerspec when = {.it_value = {.tv_nsec = ns}};
 
+	timerfd_settime(agent->rest_fd, 0, &when, NULL);
+}
+
+static void prolong(struct pmv_agent *agent, unsigned int reads, int64_t now)
+{
 	atomic_store_explicit(&agent->followed_reads, reads, memory_order_relaxed);
 	atomic_store_explicit(&agent->followed_ns, now, memory_order_relaxed);
-	timerfd_settime(agent->rest_fd, 0, &when, NULL);
+	set_timer(agent, PMV_IDLE_LONGEST_NAP_NS);
 }
 
 void pmv_agent_follow(struct pmv_agent *agent, const struct pmv_queue *queue)
 {
 	/* It may have been closed since it was looked at. */
-	set_timer(agent, queue ? atomic_load(&queue->reads) : 0, pmv_clock_ns());
+	prolong(agent, queue ? atomic_load(&queue->reads) : 0, pmv_clock_ns());
 	atomic_store(&agent->followed, queue);
+}
+
+void pmv_agent_unfollow(struct pmv_agent *agent)
+{
+	atomic_store(&agent->followed, NULL);
+	/* A read that is about to set it still ends one sleep early, and no more. */
+	set_timer(agent, 0);
 }
 
 void pmv_agent_prolong_rest(struct pmv_agent *agent, const struct pmv_queue *queue)
@@ -82,7 +97,7 @@ void pmv_agent_prolong_rest(struct pmv_agent *agent, const struct pmv_queue *que
 	/* Not each time: it takes as long as some reads. */
 	if (ns > PMV_IDLE_LONGEST_NAP_NS - 2 * PMV_IDLE_MOST_BETWEEN_CALLS_NS &&
 	    pmv_idle_plan_is_polled(false, reads - before, ns))
-		set_timer(agent, reads, now);
+		prolong(agent, reads, now);
 }
 
 void pmv_agent_wake_for_requests(struct pmv_agent *agent)

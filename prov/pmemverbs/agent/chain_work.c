@@ -134,12 +134,14 @@ static bool leave(struct pmv_receiver *receiver, const struct pmv_extent *part)
 }
 
 /* take_large -- the memory for large results that a slot has from now on; NULL: none */
-static struct pmv_large_results *take_large(struct pmv_receiver *receiver, unsigned int slot)
+static struct pmv_large_results *take_large(struct pmv_regions *regions,
+					    struct pmv_receiver *receiver, unsigned int slot)
 {
 	struct pmv_large_results **large = &receiver->large[slot];
 
 	if (!*large)
-		*large = pmv_large_results_open(receiver->link->engine->engine);
+		*large = pmv_large_results_open(receiver->link->engine->engine,
+						&regions->large_results);
 	if (*large)
 		atomic_fetch_add(&(*large)->users, 1);
 	return *large;
@@ -160,7 +162,7 @@ enum pmv_fault pmv_chain_work_begin(struct pmv_regions *regions, struct pmv_work
 		return PMV_FAULT_MEMORY;
 	}
 	pmv_chain_reply_init(work->reply, &chain);
-	if (chain.large_len && !(work->large = take_large(work->receiver, chain.reply)))
+	if (chain.large_len && !(work->large = take_large(regions, work->receiver, chain.reply)))
 		return PMV_FAULT_MEMORY;
 	if (!name_all(regions, work, &chain))
 		return PMV_FAULT_MEMORY;

@@ -279,7 +279,7 @@ static void unfollow(struct pmv_agent *agent, bool woken)
 {
 	struct pmv_queue *queue;
 
-	atomic_store(&agent->followed, NULL);
+	pmv_agent_unfollow(agent);
 	if (!woken)
 		return;
 	pthread_mutex_lock(&agent->lock);

@@ -12,6 +12,9 @@
  *
  * A thread of a disk may still execute a chain whose endpoint is closed.  So the memory has users,
  * and the last one frees it.  The core's region is closed with the endpoint.
+ *
+ * Peers make the target register memory, as many as may connect.  So there is a limit for all
+ * connections of a domain together.
  */
 #ifndef PMV_LARGE_RESULTS_H
 #define PMV_LARGE_RESULTS_H
@@ -23,6 +26,9 @@
 struct fid_mr;
 struct pmv_engine;
 
+/* All connections of a domain together have so many of them at most: 256 MiB. */
+#define PMV_LARGE_RESULTS_MOST 4096
+
 /* A part of the memory, and where the peer wants it. */
 struct pmv_large_result {
 	uint64_t addr;
@@ -33,15 +39,19 @@ struct pmv_large_result {
 
 struct pmv_large_results {
 	atomic_uint users;
-	uint8_t *memory; /* PMV_CHAIN_LARGE_ROOM bytes */
+	atomic_uint *all; /* there are so many in the domain, which outlives them */
+	uint8_t *memory;  /* PMV_CHAIN_LARGE_ROOM bytes */
 	struct fid_mr *mr;
 	/* Under the agent's lock: those that are to be posted. */
 	unsigned int count, posted;
 	struct pmv_large_result results[PMV_CHAIN_STEPS];
 };
 
-/* pmv_large_results_open -- with one user; NULL: no memory, or none that the core could register */
-struct pmv_large_results *pmv_large_results_open(const struct pmv_engine *engine);
+/*
+ * pmv_large_results_open -- with one user; NULL: there are as many as may be, or no memory, or none
+ * that the core could register
+ */
+struct pmv_large_results *pmv_large_results_open(const struct pmv_engine *engine, atomic_uint *all);
 
 /* pmv_large_results_put -- one user less; or NULL */
 void pmv_large_results_put(struct pmv_large_results *large);

@@ -78,7 +78,8 @@ struct pmv_regions {
 	atomic_size_t num_pieces;
 	uint32_t last_id;
 	uint64_t last_serial;
-	struct pmv_chains chains; /* that use them */
+	struct pmv_chains chains;  /* that use them ... */
+	atomic_uint large_results; /* ... and memories for what these read: large_results.h */
 };
 
 /* Contiguous persistent memory in one region. */

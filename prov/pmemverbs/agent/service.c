@@ -353,7 +353,8 @@ static const char *reason_of(const struct pmv_work *work)
 	if (work->request.chain)
 		return work->fault == PMV_FAULT_MEMORY
 			       ? "its chain needs memory, or more that is registered with a NIC "
-				 "(see ulimit -l)"
+				 "(see ulimit -l), or all peers have as much for large results as "
+				 "they may"
 			       : "a step of its chain was refused";
 	return work->request.messages
 		       ? "a buffer of its messages is not registered with FI_RMA_PMEM any more, or "

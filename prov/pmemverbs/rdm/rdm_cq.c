@@ -275,8 +275,8 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 	return cq_readfrom(fid, buf, count, NULL);
 }
 
-/* is_signalled -- as RxM says it: the first one until 1.17 */
-static bool is_signalled(ssize_t ret)
+/* is_over -- RxM sleeps no more; the first one: for a signal, in versions before 1.17 */
+static bool is_over(ssize_t ret)
 {
 	return ret == -FI_ECANCELED || ret == -FI_EAGAIN;
 }
@@ -291,14 +291,14 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 		return -FI_ENOSYS;
 	/*
 	 * RxM looks for a signal, and then resets its descriptor.  One that comes between the two
-	 * ends no sleep, but RxM's next call finds it.
+	 * ends no sleep.  And RxM says the same when its time is over, which it counts in whole
+	 * milliseconds: a nap of one may end at once.  So what it says tells of no signal.
 	 */
 	for (;;) {
 		ssize_t ret = cq_readfrom(fid, buf, count, src_addr);
 		int64_t left = timeout < 0 ? -1 : end - pmv_clock_ms();
 		int64_t nap = is_empty(cq, &cq->unposted) ? LOOK_MS : RETRY_MS;
-		bool again = left < 0 || left > nap, napped;
-		int64_t start = pmv_clock_ns();
+		bool again = left < 0 || left > nap;
 
 		if (ret != -FI_EAGAIN || (timeout >= 0 && left <= 0))
 			return ret;
@@ -306,10 +306,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 		ret = sread_rxm(fid, buf, count, src_addr, cond, (int) (again ? nap : left));
 		if (ret > 0 && atomic_load(&cq->tracks))
 			ret = sift(cq, buf, src_addr, ret);
-		napped = again && ret == -FI_EAGAIN &&
-			 pmv_clock_ns() - start >= nap * INT64_C(1000000);
-		/* If it returned earlier, a signal has ended it. */
-		if (ret && !napped && !(is_signalled(ret) && pmv_rdm_wake_was_own(&cq->wake)))
+		if (ret && (!is_over(ret) || atomic_exchange(&cq->wake.signalled, false)))
 			return ret;
 	}
 }
@@ -323,7 +320,7 @@ static int cq_signal(struct fid_cq *fid)
 {
 	struct rdm_cq *cq = to_rdm_cq(fid);
 
-	atomic_store(&cq->wake.others, true);
+	atomic_store(&cq->wake.signalled, true);
 	return cq->waits ? cq->rxm_ops->signal(fid) : -FI_ENOSYS;
 }
 

@@ -34,17 +34,8 @@ void pmv_rdm_wake_all(const struct fid_domain *under)
 	pthread_mutex_lock(&lock);
 	LIST_FOREACH(wake, &all, next)
 	{
-		if (wake->under != under)
-			continue;
-		atomic_store(&wake->own, true);
-		wake->signal(wake->fid);
+		if (wake->under == under)
+			wake->signal(wake->fid);
 	}
 	pthread_mutex_unlock(&lock);
-}
-
-bool pmv_rdm_wake_was_own(struct pmv_rdm_wake *wake)
-{
-	bool own = atomic_exchange(&wake->own, false);
-
-	return !atomic_exchange(&wake->others, false) && own;
 }

@@ -22,8 +22,7 @@ struct pmv_rdm_wake {
 	const struct fid_domain *under; /* whose connections; this provider's, below RxM's */
 	struct fid_cq *fid;             /* NULL: it is not to be woken */
 	int (*signal)(struct fid_cq *fid);
-	atomic_bool own;    /* a signal of ours has ended no sleep yet */
-	atomic_bool others; /* the same of the application */
+	atomic_bool signalled; /* by the application, and no call has ended for that yet */
 };
 
 /*
@@ -36,8 +35,5 @@ void pmv_rdm_wake_remove(struct pmv_rdm_wake *wake);
 
 /* pmv_rdm_wake_all -- a connection of this domain is lost; takes no other lock */
 void pmv_rdm_wake_all(const struct fid_domain *under);
-
-/* pmv_rdm_wake_was_own -- a sleep has ended early: was that none of the application's signals? */
-bool pmv_rdm_wake_was_own(struct pmv_rdm_wake *wake);
 
 #endif /* PMV_RDM_WAKE_H */

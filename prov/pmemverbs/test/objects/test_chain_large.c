@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include "agent/chain_message.h"
+#include "agent/large_results.h"
 
 #define ROOM FI_PMEMVERBS_CHAIN_LARGE
 
@@ -352,6 +353,31 @@ Test(chain_large, results_need_memory_at_the_target)
 	pair->away->fake.on_open = NULL;
 	chain_run(pair, steps, 2);
 	cr_expect(has(0, 2000, 0));
+	conceal();
+}
+
+/* Whoever may connect makes the target have memory for them. */
+Test(chain_large, results_have_limited_memory_for_all_connections)
+{
+	struct pair *pair = open_place(NULL);
+	atomic_uint *all = &pair_agent(pair)->regions.large_results;
+	struct fi_pmemverbs_step first = large(0, 2000, 0), second = large(0, 2000, 3000);
+
+	/* Others have all but one. */
+	atomic_store(all, PMV_LARGE_RESULTS_MOST - 1);
+	accepted(chain_post(pair, &first, 1, CONTEXT(1)));
+	accepted(chain_post(pair, &second, 1, CONTEXT(2)));
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	rig_expect_error(pair->home, CONTEXT(2), RIG_WRITTEN, FI_ENOMEM);
+	expect_status(second, NOT_REACHED);
+	cr_expect(has(0, 2000, 0));
+	/* What was refused takes none, and the slot that has it keeps it. */
+	cr_expect_eq(atomic_load(all), PMV_LARGE_RESULTS_MOST);
+	chain_run(pair, &first, 1);
+	cr_expect_eq(atomic_load(all), PMV_LARGE_RESULTS_MOST);
+	rig_close_ep(pair->away);
+	cr_expect_eq(atomic_load(all), PMV_LARGE_RESULTS_MOST - 1);
 	conceal();
 }
 

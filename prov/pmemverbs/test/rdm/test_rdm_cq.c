@@ -43,7 +43,8 @@ static enum {
 	TOLD,
 	SIGNALLED, /* by the application */
 	TOLD_AND_SIGNALLED,
-	SIGNALLED_UNHEARD, /* between RxM's look for signals and its sleep */
+	SIGNALLED_UNHEARD = 4, /* between RxM's look for signals and its sleep */
+	OVER_EARLY = 8,        /* RxM counts whole milliseconds */
 } meanwhile;
 
 static struct fid_domain under, others;
@@ -67,6 +68,10 @@ static ssize_t rxm_sread(struct fid_cq *fid, void *buf, size_t count, fi_addr_t 
 	if (meanwhile == SIGNALLED_UNHEARD && !signals) {
 		fi_cq_signal(fid);
 		usleep((useconds_t) timeout * 1000);
+		return -FI_EAGAIN;
+	}
+	if (meanwhile == OVER_EARLY) {
+		meanwhile = SIGNALLED;
 		return -FI_EAGAIN;
 	}
 	pmv_lost_writes_disconnected(peer);
@@ -514,12 +519,25 @@ Test(rdm_cq, takes_no_signal_of_the_application_for_its_own)
 	cr_expect_eq(fi_cq_sread(&cq, &entry, 1, NULL, -1), -FI_ECANCELED);
 }
 
+/* Nobody has signalled, and there is time left. */
+Test(rdm_untracked_cq, sleeps_on_when_a_nap_ends_early, .init = open_untracked)
+{
+	struct fi_cq_data_entry entry;
+
+	meanwhile = OVER_EARLY;
+	cr_expect_eq(fi_cq_sread(&cq, &entry, 1, NULL, -1), -FI_ECANCELED);
+	cr_expect_eq(signals, 1);
+	cr_assert_eq(fi_close(&cq.fid), 0);
+	pmv_lost_writes_list_destroy(&trackers);
+}
+
 Test(rdm_untracked_cq, hears_a_signal_that_came_just_before_its_sleep, .init = open_untracked)
 {
 	struct fi_cq_data_entry entry;
 
 	meanwhile = SIGNALLED_UNHEARD;
-	cr_expect_eq(fi_cq_sread(&cq, &entry, 1, NULL, -1), -FI_ECANCELED);
+	cr_expect_eq(fi_cq_sread(&cq, &entry, 1, NULL, -1), -FI_EAGAIN);
+	cr_expect_eq(signals, 1);
 	cr_assert_eq(fi_close(&cq.fid), 0);
 	pmv_lost_writes_list_destroy(&trackers);
 }
