@@ -178,7 +178,9 @@ static void find_descriptors(struct pmv_agent *agent, struct pmv_idle_facts *fac
 	facts->descriptors = PMV_DESCRIPTORS_QUIET;
 	/* Calls of the application that serve pin queues, too. */
 	pthread_mutex_lock(&agent->serving);
+	pthread_mutex_lock(&agent->lock);
 	pmv_queues_pin(agent, true);
+	pthread_mutex_unlock(&agent->lock);
 	TAILQ_FOREACH(queue, &agent->pinned, next_pinned)
 	{
 		enum pmv_descriptors one = PMV_DESCRIPTORS_QUIET;

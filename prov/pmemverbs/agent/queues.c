@@ -41,7 +41,6 @@ void pmv_queues_pin(struct pmv_agent *agent, bool all)
 	struct pmv_receiver *receiver;
 	struct pmv_queue *queue;
 
-	pthread_mutex_lock(&agent->lock);
 	if (all) {
 		TAILQ_FOREACH(queue, &agent->queues, next_of_agent)
 		pin(agent, queue);
@@ -52,7 +51,6 @@ void pmv_queues_pin(struct pmv_agent *agent, bool all)
 		if (receiver->starved || (receiver->refused && !receiver->ended))
 			pmv_queues_pin_both(agent, receiver);
 	}
-	pthread_mutex_unlock(&agent->lock);
 }
 
 void pmv_queues_unpin(struct pmv_agent *agent)

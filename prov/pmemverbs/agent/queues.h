@@ -36,7 +36,8 @@ struct pmv_receiver;
 /*
  * pmv_queues_pin -- list all queues, or only those that are attended and those where the agent
  * waits for the core; until they are unpinned they are not closed, and may be used without the lock
- * pmv_queues_pin_both -- those of one endpoint, too; holds the lock
+ * pmv_queues_pin_both -- those of one endpoint, too
+ * Both hold the lock.
  */
 void pmv_queues_pin(struct pmv_agent *agent, bool all);
 void pmv_queues_pin_both(struct pmv_agent *agent, const struct pmv_receiver *receiver);

@@ -298,13 +298,15 @@ static bool take_requests(struct pmv_agent *agent, struct pmv_receiver *receiver
 	return true;
 }
 
-/* look_around -- post queued acknowledgements, and fill the batch; true: it took something */
+/*
+ * look_around -- post queued acknowledgements, and fill the batch; true: it took something.
+ * Holds the lock.
+ */
 static bool look_around(struct pmv_agent *agent, struct pmv_slice slice)
 {
 	struct pmv_receiver *receiver;
 	bool pending = false, taken = false;
 
-	pthread_mutex_lock(&agent->lock);
 	TAILQ_FOREACH(receiver, &agent->looks.active, next)
 	{
 		if (receiver->num_queued)
@@ -320,7 +322,6 @@ static bool look_around(struct pmv_agent *agent, struct pmv_slice slice)
 	/* Whoever found no room in the batch comes before the others next time. */
 	for (unsigned int i = 0; i < agent->batch->count; i++)
 		put_last(agent, agent->batch->works[i].receiver);
-	pthread_mutex_unlock(&agent->lock);
 	return taken;
 }
 
@@ -476,13 +477,12 @@ static void conclude(struct pmv_agent *agent, struct pmv_writeback_batch *batch)
 	batch->count = 0;
 }
 
-/* conclude_synced -- the groups that were carried out; true: there were some */
+/* conclude_synced -- the groups that were carried out; true: there were some.  Holds the lock. */
 static bool conclude_synced(struct pmv_agent *agent)
 {
 	struct pmv_writeback_batch *batch;
 	bool any = false;
 
-	pthread_mutex_lock(&agent->lock);
 	while ((batch = pmv_syncing_next(agent))) {
 		/* Whoever hears of a commit finds it counted. */
 		pmv_writeback_add_counts(&agent->batch->counts, &batch->counts);
@@ -490,7 +490,6 @@ static bool conclude_synced(struct pmv_agent *agent)
 		pmv_syncing_free(batch);
 		any = true;
 	}
-	pthread_mutex_unlock(&agent->lock);
 	return any;
 }
 
@@ -515,10 +514,17 @@ static bool serve(struct pmv_agent *agent, struct pmv_slice slice)
 {
 	bool busy;
 
+	pthread_mutex_lock(&agent->lock);
 	busy = conclude_synced(agent);
 	pmv_queues_pin(agent, agent->engine->core->manual_progress);
-	pmv_queues_call(agent);
+	/* Cores are called without the lock. */
+	if (!TAILQ_EMPTY(&agent->pinned)) {
+		pthread_mutex_unlock(&agent->lock);
+		pmv_queues_call(agent);
+		pthread_mutex_lock(&agent->lock);
+	}
 	busy |= look_around(agent, slice);
+	pthread_mutex_unlock(&agent->lock);
 	if (agent->batch->count)
 		carry_out(agent, slice);
 	pmv_queues_call(agent);

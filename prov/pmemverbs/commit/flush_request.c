@@ -2,6 +2,7 @@
 /* flush_request.c -- what one commit asks of the agent */
 #include "commit/flush_request.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,7 +73,7 @@ struct pmv_flush_request *pmv_flush_request_new(struct pmv_initiator *ini,
 	request = malloc(sizeof(*request) + len);
 	if (!request)
 		return NULL;
-	memset(request, 0, sizeof(*request));
+	memset(request, 0, offsetof(struct pmv_flush_request, at[1]));
 	request->all = all;
 	request->most = PMV_MAX_RANGES;
 	request->messages = (submission->what & FI_MSG) && ini->message_method == PMV_METHOD_AGENT;
@@ -104,7 +105,7 @@ struct pmv_flush_request *pmv_flush_request_new_chain(struct pmv_chain_request *
 
 	if (!request)
 		return NULL;
-	memset(request, 0, sizeof(*request));
+	memset(request, 0, offsetof(struct pmv_flush_request, at[1]));
 	/* A commit is of all that the endpoint has written. */
 	request->all = chain->commits;
 	request->ranges = request->few;

@@ -24,8 +24,7 @@
 #define PMV_FLUSH_REQUEST_FEW 4
 
 struct pmv_flush_request {
-	struct pmv_request request;                  /* first */
-	struct pmv_range at[PMV_FLUSH_REQUEST_KEYS]; /* the commit's regions, each of no bytes */
+	struct pmv_request request; /* first */
 	unsigned int num_keys;
 	bool all;      /* not only these regions */
 	bool notify;   /* the agent notifies the target's application */
@@ -46,6 +45,9 @@ struct pmv_flush_request {
 	uint8_t most;       /* ranges in the last message */
 	uint64_t read_part; /* ... and bytes of the next one */
 	struct pmv_range *ranges;
+
+	/* From the second one of `at` on, nothing is set before it is used. */
+	struct pmv_range at[PMV_FLUSH_REQUEST_KEYS]; /* the commit's regions, each of no bytes */
 	struct pmv_range few[PMV_FLUSH_REQUEST_FEW];
 	unsigned char bytes[]; /* of the payload, or `places` ranges */
 };
