@@ -3,6 +3,7 @@
 #include "progress/queue.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -487,6 +488,8 @@ int pmv_queue_open(struct pmv_queue *queue, bool has_fd, bool waitable)
 	queue->ops = queue->engine->core->ops;
 	queue->counts_reads = queue->engine->core->manual_progress || waitable;
 	queue->epoll_fd = queue->wake_fd = queue->core_fd = -1;
+	/* The first entry raises it for those, too, who forget to arm it. */
+	atomic_init(&queue->raised_arms, UINT_MAX);
 	pmv_ready_open(queue);
 	TAILQ_INIT(&queue->waiters);
 	STAILQ_INIT(&queue->batch.places);
