@@ -527,6 +527,10 @@ Test(look, stays_active_without_hints_and_while_there_is_work)
 	cr_expect_not(to->receiver.look.parked, "it waits for room");
 	cr_expect_not(agent->looks.unfinished, "... and is told of it");
 	to->receiver.lacks_room = false;
+	to->receiver.events.has_pending = true;
+	pmv_look_park(&agent->looks, 11 * SECOND);
+	cr_expect_not(to->receiver.look.parked, "events wait for room");
+	to->receiver.events.has_pending = false;
 	pmv_look_park(&agent->looks, 11 * SECOND);
 	cr_expect(to->receiver.look.parked);
 	cr_expect_eq(pmv_look_find(&agent->looks, pair->from->mailbox.link.peer.key),

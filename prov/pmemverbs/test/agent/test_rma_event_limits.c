@@ -25,7 +25,8 @@ Test(rma_event, that_finds_no_room_in_the_queue_is_told_when_there_is_some)
 	}
 	expect_told(&told, 100, 100);
 	cr_expect_eq(atomic_load(&pmv_to_cq(told.pair->away->cq)->queue.num_ready), 2);
-	/* The agent does not forget the mailbox, though nothing more comes from there. */
+	/* The agent does not forget the mailbox, though its peer sends hints, and nothing more. */
+	pmv_look_hinted(looks, &told.pair->to->mailbox.receiver, false, pmv_clock_ns());
 	pmv_look_park(looks, pmv_clock_ns() + INT64_C(1000000000));
 	expect_entries(&told, 100, FI_RMA | FI_REMOTE_WRITE);
 	told_close(&told);
