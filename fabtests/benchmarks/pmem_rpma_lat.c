@@ -137,7 +137,7 @@ static int configure(struct side *side)
 	return check("rpma_conn_cfg", ret);
 }
 
-/* A device with RDMA FLUSH gives these rights to persistent memory only */
+/* A device with RDMA FLUSH gives these rights to persistent memory only. */
 #define FLUSHED (RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT)
 
 /* get_memory -- the target's (FLUSHED), or what is written from (0); and messages */
@@ -147,7 +147,6 @@ static int get_memory(struct side *side, const char *path, int usage)
 
 	usage |= RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC |
 		 RPMA_MR_USAGE_READ_DST;
-
 	if (side->ask.op == OP_MESSAGE)
 		room += len;
 	side->stride = (room + 63) / 64 * 64;

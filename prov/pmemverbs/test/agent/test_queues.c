@@ -259,6 +259,8 @@ Test(queues, that_nobody_attends_to_are_raised_for_whoever_has_armed_them)
 	cr_expect_eq(fi_cq_read(scene.rig->cq, &entry, 1), -FI_EAVAIL);
 	pmv_queue_progress(scene.queue, false);
 	cr_expect(is_raised(&scene));
+	pmv_queue_progress(scene.queue, false);
+	cr_expect_not(is_raised(&scene));
 	rig_expect_error(scene.rig, CONTEXT(5), RIG_WRITTEN, FI_EIO);
 	end(&scene);
 }
