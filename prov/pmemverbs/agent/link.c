@@ -10,6 +10,7 @@
 
 #include "base/setting.h"
 #include "engine/engine.h"
+#include "progress/op.h"
 
 /* The block, the flush page behind it, and on the next page the outbox. */
 #define OUTBOX_AT                                                                                  \
@@ -122,6 +123,11 @@ void pmv_link_flush_place(const struct pmv_link *link, uint64_t *addr, uint64_t 
 	*key = link->peer.flush_key;
 }
 
+bool pmv_link_signals(const struct pmv_link *link, uint64_t n)
+{
+	return !pmv_engine_can(link->engine->engine, PMV_ENGINE_QUIET) || n % PMV_SIGNAL_EVERY == 0;
+}
+
 ssize_t pmv_link_write(const struct pmv_link *link, const struct iovec *iov, void *desc,
 		       const struct fi_rma_iov *to, struct pmv_op *op, uint64_t flags)
 {
@@ -131,10 +137,10 @@ ssize_t pmv_link_write(const struct pmv_link *link, const struct iovec *iov, voi
 		.iov_count = 1,
 		.rma_iov = to,
 		.rma_iov_count = 1,
-		.context = op,
+		.context = op ? (void *) op : pmv_op_none(link->owner->pool),
 	};
 
-	return link->engine->ops->write(link->engine, &msg, FI_COMPLETION | flags);
+	return link->engine->ops->write(link->engine, &msg, (op ? FI_COMPLETION : 0) | flags);
 }
 
 ssize_t pmv_link_post(const struct pmv_link *link, uint8_t *from, size_t at, size_t len,

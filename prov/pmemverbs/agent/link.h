@@ -56,7 +56,17 @@ void pmv_link_hint(const struct pmv_link *link, bool ask);
 /* pmv_link_flush_place -- the peer's flush page: a READ of it pushes as any other */
 void pmv_link_flush_place(const struct pmv_link *link, uint64_t *addr, uint64_t *key);
 
-/* pmv_link_post -- write a part of the outbox to the same place in the peer's block, or to `at` */
+/*
+ * pmv_link_signals -- is what a half posts as its n-th to have an entry when it was sent?  Of those
+ * that have none only a few are under way, as others are waited for: also if the peer takes nothing
+ */
+#define PMV_SIGNAL_EVERY 16
+bool pmv_link_signals(const struct pmv_link *link, uint64_t n);
+
+/*
+ * pmv_link_post -- write a part of the outbox to the same place in the peer's block, or to `at`;
+ * op: NULL: without an entry
+ */
 ssize_t pmv_link_post(const struct pmv_link *link, uint8_t *from, size_t at, size_t len,
 		      struct pmv_op *op, uint64_t flags);
 

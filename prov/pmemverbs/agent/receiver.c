@@ -37,40 +37,48 @@ void pmv_receiver_queue_ack(struct pmv_receiver *receiver, uint64_t number, enum
 /*
  * So many acknowledgements of a connection may be without their entry in the queue.  An honest peer
  * has no more requests unanswered; if entries were left in the queue, it waits for a round.  A peer
- * that takes no acknowledgements, and sends requests all the same, must not use up the domain's
- * operations.
+ * that takes no acknowledgements, and sends requests all the same, must use up neither the domain's
+ * operations nor the core's memory.
  */
 #define MOST_SENDING PMV_SLOTS
 
-/* get_op -- for what we send by ourselves; NULL: not now */
-static inline struct pmv_op *get_op(const struct pmv_link *link)
+/* post -- what we send by ourselves; awaited: somebody waits until it was sent */
+static ssize_t post(struct pmv_receiver *receiver, const struct iovec *iov, void *desc,
+		    const struct fi_rma_iov *to, bool awaited)
 {
+	const struct pmv_link *link = receiver->link;
+	unsigned int every = pmv_link_signals(link, 1) ? 1 : PMV_SIGNAL_EVERY;
+	struct pmv_op_owner *owner = link->owner;
 	struct pmv_op *op = NULL;
+	ssize_t ret;
 
-	if (atomic_load(&link->owner->sending) < MOST_SENDING)
-		op = pmv_op_get(link->owner, PMV_OP_OWN);
-	/* Nothing is to be done when it was sent. */
-	if (op)
+	if (awaited || pmv_link_signals(link, receiver->posted + 1)) {
+		if (atomic_load(&owner->sending) < MOST_SENDING / every)
+			op = pmv_op_get(owner, PMV_OP_OWN);
+		if (!op)
+			return -FI_EAGAIN;
+		/* Nothing is to be done when it was sent. */
 		op->ordinary = true;
-	return op;
-}
-
-/* posted -- or not: then it does not count, and nobody needs the operation */
-static inline ssize_t posted(const struct pmv_link *link, struct pmv_op *op, ssize_t ret)
-{
-	if (!ret)
-		return 0;
-	atomic_fetch_sub(&link->owner->sending, 1);
-	pmv_op_put(link->owner->pool, op);
+		/* Before it is posted: it may have ended afterwards. */
+		atomic_fetch_add(&owner->sending, 1);
+	}
+	ret = pmv_link_write(link, iov, desc, to, op, 0);
+	receiver->posted += !ret;
+	if (!ret || !op)
+		return ret;
+	atomic_fetch_sub(&owner->sending, 1);
+	pmv_op_put(owner->pool, op);
 	return ret;
 }
 
-/* post -- a part of the outbox that was filled */
-static inline ssize_t post(const struct pmv_link *link, size_t at, size_t len, struct pmv_op *op)
+/* post_part -- of the outbox, which was filled, to the same place in the peer's block */
+static ssize_t post_part(struct pmv_receiver *receiver, size_t at, size_t len, bool awaited)
 {
-	/* Before it is posted: it may have ended afterwards. */
-	atomic_fetch_add(&link->owner->sending, 1);
-	return posted(link, op, pmv_link_post(link, link->outbox + at, at, len, op, 0));
+	const struct pmv_link *link = receiver->link;
+	const struct iovec iov = {link->outbox + at, len};
+	const struct fi_rma_iov to = {link->peer.addr + at, len, link->peer.key};
+
+	return post(receiver, &iov, link->desc, &to, awaited);
 }
 
 static ssize_t post_ack(struct pmv_receiver *receiver, const struct pmv_queued_ack *queued)
@@ -79,11 +87,8 @@ static ssize_t post_ack(struct pmv_receiver *receiver, const struct pmv_queued_a
 	uint64_t number = receiver->posted_acks + 1;
 	size_t at = pmv_ack_at(number), len = PMV_ACK_SIZE + queued->reply_len;
 	struct pmv_ack *ack = (struct pmv_ack *) (link->outbox + at);
-	struct pmv_op *op = get_op(link);
 	ssize_t ret;
 
-	if (!op)
-		return -FI_EAGAIN;
 	ack->number = number;
 	ack->done = queued->done;
 	ack->fault = queued->fault;
@@ -92,7 +97,8 @@ static ssize_t post_ack(struct pmv_receiver *receiver, const struct pmv_queued_a
 	if (queued->reply_len)
 		memcpy(ack->reply, receiver->short_reply[queued->slot], queued->reply_len);
 	pmv_ack_seal(ack, len, &receiver->ack_out);
-	ret = post(link, at, len, op);
+	/* A connection may be ended behind one with a fault. */
+	ret = post_part(receiver, at, len, queued->fault);
 	if (!ret)
 		receiver->posted_acks++;
 	return ret;
@@ -119,38 +125,29 @@ void pmv_receiver_queue_reply(struct pmv_receiver *receiver, uint64_t number, un
 }
 
 /* post_large -- where the peer wants it: its own NIC sees to it that it may be written there */
-static ssize_t post_large(const struct pmv_link *link, const struct pmv_large_results *large,
+static ssize_t post_large(struct pmv_receiver *receiver, const struct pmv_large_results *large,
 			  const struct pmv_large_result *result)
 {
 	const struct iovec iov = {large->memory + result->at, result->len};
 	const struct fi_rma_iov to = {result->addr, result->len, result->key};
-	struct pmv_op *op = get_op(link);
 
-	if (!op)
-		return -FI_EAGAIN;
-	atomic_fetch_add(&link->owner->sending, 1);
-	return posted(
-		link, op,
-		pmv_link_write(link, &iov, large->mr ? fi_mr_desc(large->mr) : NULL, &to, op, 0));
+	return post(receiver, &iov, large->mr ? fi_mr_desc(large->mr) : NULL, &to, false);
 }
 
 /* post_reply -- if it has the slot, behind large results, of which some may be posted already */
 static ssize_t post_reply(struct pmv_receiver *receiver, unsigned int slot)
 {
-	const struct pmv_link *link = receiver->link;
 	struct pmv_large_results *large = receiver->large[slot];
 	const struct pmv_large_result *result;
-	struct pmv_op *op;
 	ssize_t ret = 0;
 
 	while (!ret && (result = pmv_large_results_next(large))) {
-		ret = post_large(link, large, result);
+		ret = post_large(receiver, large, result);
 		large->posted += !ret;
 	}
 	if (ret || !receiver->reply_len[slot])
 		return ret;
-	op = get_op(link);
-	return op ? post(link, pmv_reply_at(slot), receiver->reply_len[slot], op) : -FI_EAGAIN;
+	return post_part(receiver, pmv_reply_at(slot), receiver->reply_len[slot], false);
 }
 
 /* post_replies -- in any order */

@@ -54,6 +54,7 @@ struct pmv_receiver {
 	uint64_t served;  /* this one and all before it are taken */
 	uint64_t faulted; /* the last one with a fault */
 	uint64_t posted_acks;
+	uint64_t posted; /* of all that was sent: pmv_link_signals */
 	unsigned int num_queued;
 	struct pmv_queued_ack queued[PMV_SLOTS];
 	uint8_t short_reply[PMV_REPLIES][PMV_ACK_ROOM];

@@ -123,6 +123,7 @@ struct pmv_initiator {
 	uint32_t key_start;        /* of the peer's keys; 0: unknown */
 	/* Who is told of an operation that was posted without, and with, FI_COMPLETION. */
 	enum pmv_audience tx_audience[2];
+	uint64_t tx_always; /* FI_COMPLETION, where the core must be told that of all operations */
 	enum pmv_audience rx_audience[2]; /* of receives */
 	atomic_uint slow;                 /* enum pmv_slow_path */
 	struct pmv_ordering ordering;

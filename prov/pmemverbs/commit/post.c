@@ -180,7 +180,8 @@ PMV_ALWAYS_INLINE ssize_t post_alone(struct pmv_initiator *ini,
 	if (fenced)
 		pthread_mutex_lock(&ini->ordering.lock);
 	data.fence = fenced ? pmv_ordering_take_fence(ini) : 0;
-	flags = (submission->flags & ~FI_FENCE) | data.fence;
+	flags = (submission->flags & ~FI_FENCE) | data.fence |
+		(what & FI_RECV ? 0 : ini->tx_always);
 	counted = begin_receive(&data, flags);
 	ret = post(&data, submission->context, flags, submission->no_completion);
 	data.posted = !ret;

@@ -21,12 +21,16 @@ static inline ssize_t pmv_request_send(struct pmv_request *request, struct pmv_r
 				       struct pmv_envelope *envelope, uint64_t flags)
 {
 	struct pmv_sender *sender = &pmv_run_initiator(run)->mailbox->sender;
+	/* Without an entry its acknowledgement says that it was sent. */
+	bool signaled = pmv_link_signals(sender->link, sender->sent + 1);
 	ssize_t ret;
 
-	pmv_run_posting(run, 1);
-	ret = pmv_sender_send(sender, envelope, &run->op, flags);
+	if (signaled)
+		pmv_run_posting(run, 1);
+	ret = pmv_sender_send(sender, envelope, signaled ? &run->op : NULL, flags);
 	if (ret) {
-		pmv_run_not_posting(run, 1);
+		if (signaled)
+			pmv_run_not_posting(run, 1);
 		return ret;
 	}
 	if (!request->first)

@@ -24,6 +24,8 @@
  * acknowledge what it has placed: it takes one request from the stream at a time, and queues the
  * acknowledgement when the last byte is copied (1.17: tcpx_process_remote_write, 2.1:
  * xnet_complete_rx).  So an acknowledgement says that all earlier writes are placed, too.
+ * An entry that nobody needs costs tcp two system calls where its queue can be waited for, and
+ * wakes whoever sleeps.  verbs has none for a request without FI_COMPLETION that fails.
  * verbs has room for 55 bytes of CM data, and native for as many; tcp has 256.  Both of them have
  * keys of regions that the NIC chooses; tcp takes those that it is given.
  * native: pmemrdma (prov/pmemrdma), on the devices that verbs uses.
@@ -39,7 +41,7 @@ static const struct pmv_core cores[] = {
 	 .values_until = FI_VERSION(2, 2)},
 	{.name = "tcp",
 	 .ops = &pmv_engine_libfabric,
-	 .caps = PMV_ENGINE_DELIVER,
+	 .caps = PMV_ENGINE_DELIVER | PMV_ENGINE_QUIET,
 	 .cpu_placed = true,
 	 .manual_progress = true,
 	 .needs_cqs = true,
@@ -49,7 +51,7 @@ static const struct pmv_core cores[] = {
 	{.name = "pmemrdma",
 	 .setting = "native",
 	 .ops = &pmv_engine_libfabric,
-	 .caps = PMV_ENGINE_FENCE,
+	 .caps = PMV_ENGINE_FENCE | PMV_ENGINE_QUIET,
 	 .lingers = true,
 	 .imm_receives = true,
 	 .posts_lists = true},

@@ -25,6 +25,9 @@ enum pmv_engine_cap {
 	PMV_ENGINE_FENCE = 1 << 0, /* FI_FENCE: executed after earlier reads and atomics return */
 	/* FI_DELIVERY_COMPLETE: the data are in the target's memory, and all before them */
 	PMV_ENGINE_DELIVER = 1 << 1,
+	/* A request without FI_COMPLETION has an entry if it fails, with its context, and only then
+	 */
+	PMV_ENGINE_QUIET = 1 << 2,
 };
 
 struct pmv_engine_ops;

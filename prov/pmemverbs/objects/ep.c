@@ -37,10 +37,25 @@ static void set_audience(enum pmv_audience audience[2], bool read, bool selectiv
 	audience[false] = read && selective ? PMV_TELL_ERROR : audience[true];
 }
 
+/* bind_core -- messages to and from the agent go without an entry if the core lets us choose */
+static int bind_core(struct pmv_ep *ep, struct fid *cq, uint64_t flags)
+{
+	uint64_t chosen = FI_TRANSMIT | FI_SELECTIVE_COMPLETION;
+	int ret = 0;
+
+	if ((flags & chosen) == FI_TRANSMIT &&
+	    pmv_engine_can(ep->engine.engine, PMV_ENGINE_QUIET)) {
+		ret = fi_ep_bind(ep->engine.fid, cq, chosen);
+		flags &= ~FI_TRANSMIT;
+		ep->initiator.tx_always = FI_COMPLETION;
+	}
+	return ret || !flags ? ret : fi_ep_bind(ep->engine.fid, cq, flags);
+}
+
 static int bind_cq(struct pmv_ep *ep, struct pmv_cq *cq, uint64_t flags)
 {
 	bool selective = flags & FI_SELECTIVE_COMPLETION, read = cq != ep->own_cq;
-	int ret = fi_ep_bind(ep->engine.fid, &cq->queue.core_fid->fid, flags);
+	int ret = bind_core(ep, &cq->queue.core_fid->fid, flags);
 
 	if (ret)
 		return ret;
@@ -401,6 +416,9 @@ int pmv_ep_open(struct fid_domain *domain_fid, struct fi_info *info, struct fid_
 	ret = pmv_op_owner_open(&ep->initiator.owner, &domain->ops);
 	if (ret)
 		goto free;
+	/* tcp of 1.17 would add it to all that is posted. */
+	if (pmv_engine_can(&domain->engine, PMV_ENGINE_QUIET))
+		core_info->tx_attr->op_flags &= ~FI_COMPLETION;
 	ret = fi_endpoint(domain->engine.domain_fid, core_info, &ep->engine.fid, ep);
 	if (ret) {
 		pmv_op_owner_close(&ep->initiator.owner);

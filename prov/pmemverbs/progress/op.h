@@ -297,6 +297,12 @@ static inline bool pmv_op_is_sending(const struct pmv_op *op)
 	return op->ordinary && !op->flags;
 }
 
+/* pmv_op_none -- the context of what nobody waits for: it is in the range, but no operation's */
+static inline void *pmv_op_none(const struct pmv_op_pool *pool)
+{
+	return pool->base + pool->reserved - 1;
+}
+
 static inline bool pmv_is_op(const struct pmv_op_pool *pool, const void *context)
 {
 	return (uintptr_t) context - (uintptr_t) pool->base < pool->reserved;

@@ -157,8 +157,12 @@ static bool ends_later(struct pmv_op *op, const struct fi_cq_err_entry *entry)
 static void end_with_error(struct pmv_queue *queue, const struct fi_cq_err_entry *entry)
 {
 	struct pmv_op *op = entry->op_context;
-	struct pmv_op_owner *owner = op->owner;
+	struct pmv_op_owner *owner;
 
+	/* Whose it was is found out by a probe, if anybody waits for an answer to it. */
+	if (entry->op_context == pmv_op_none(queue->pool))
+		return;
+	owner = op->owner;
 	if (owner && !(op->flags & FI_RECV))
 		owner->lost(owner);
 	if (!ends_later(op, entry) && pmv_op_done(queue->pool, op, entry->err, entry->prov_errno))

@@ -100,6 +100,7 @@ struct rig *rig_open(const struct rig_options *options)
 		.name = "fake",
 		.ops = rig->options.engine ? rig->options.engine : &pmv_engine_libfabric,
 		.caps = (rig->options.no_fence ? 0 : PMV_ENGINE_FENCE) |
+			(rig->options.quiet ? PMV_ENGINE_QUIET : 0) |
 			(rig->options.delivers ? PMV_ENGINE_DELIVER : 0),
 		.needs_cqs = rig->options.needs_cqs,
 		.uses_sockets = rig->options.sockets,

@@ -20,6 +20,7 @@ struct rig_options {
 	const struct pmv_engine_ops *engine; /* NULL: the one for libfabric's cores */
 
 	bool no_fence; /* a core like tcp */
+	bool quiet;    /* ... also in this: what fails has an entry in any case */
 	bool delivers; /* it does what FI_DELIVERY_COMPLETE says */
 	bool local;    /* its writes complete when they were handed over */
 	bool needs_cqs;
