@@ -63,6 +63,11 @@ ssize_t testcore_ep_post(struct fid_ep *fid, struct testcore_request *request,
 {
 	struct testcore_ep *ep = testcore_of(fid, struct testcore_ep, fid);
 	bool selective = request->what & FI_RECV ? ep->rx_selective : ep->tx_selective;
+	uint64_t flags = request->flags;
+
+	/* verbs and tcp of 1.17 add the endpoint's, whatever the call. */
+	if (!(request->what & FI_RECV))
+		flags |= ep->op_flags & FI_COMPLETION;
 
 	if (request->iov_count > TESTCORE_MAX_IOV)
 		return -FI_EINVAL;
@@ -75,7 +80,7 @@ ssize_t testcore_ep_post(struct fid_ep *fid, struct testcore_request *request,
 		request->desc = desc ? desc[0] : NULL;
 	}
 	request->injected = testcore_injects(request->call);
-	request->reported = !request->injected && (!selective || (request->flags & FI_COMPLETION));
+	request->reported = !request->injected && (!selective || (flags & FI_COMPLETION));
 	return ep->post(ep, request);
 }
 
