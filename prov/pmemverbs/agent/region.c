@@ -216,6 +216,8 @@ static void await_unused(struct pmv_regions *regions, const struct pmv_region *r
 	int64_t end = pmv_clock_ns() + PMV_REGION_PATIENCE_S * INT64_C(1000000000);
 	const struct timespec until = {.tv_sec = end / 1000000000, .tv_nsec = end % 1000000000};
 
+	/* Before it looks at `users`: whoever gives the last one back looks in the other order. */
+	atomic_fetch_add(&regions->removing, 1);
 	while (region->users) {
 		if (pthread_cond_clockwait(&regions->unused, &regions->lock, CLOCK_MONOTONIC,
 					   &until) != ETIMEDOUT)
@@ -229,6 +231,7 @@ static void await_unused(struct pmv_regions *regions, const struct pmv_region *r
 	}
 	while (region->users)
 		pthread_cond_wait(&regions->unused, &regions->lock);
+	atomic_fetch_sub(&regions->removing, 1);
 }
 
 void pmv_region_remove(struct pmv_regions *regions, struct pmv_region *region)
@@ -257,6 +260,15 @@ static inline struct pmv_region *find(struct pmv_regions *regions, uint32_t key)
 	return regions->last;
 }
 
+/* use -- with a reference; gives the lock back */
+static inline struct pmv_region *use(struct pmv_regions *regions, struct pmv_region *region)
+{
+	if (region)
+		region->users++;
+	pthread_mutex_unlock(&regions->lock);
+	return region;
+}
+
 struct pmv_region *pmv_region_get(struct pmv_regions *regions, uint32_t key, uint64_t addr,
 				  uint64_t len, uint64_t *offset)
 {
@@ -269,10 +281,7 @@ struct pmv_region *pmv_region_get(struct pmv_regions *regions, uint32_t key, uin
 	if (region && (!(region->attr.use & PMV_REGION_REMOTE) || *offset > region->len ||
 		       len > region->len - *offset))
 		region = NULL;
-	if (region)
-		region->users++;
-	pthread_mutex_unlock(&regions->lock);
-	return region;
+	return use(regions, region);
 }
 
 struct pmv_region *pmv_region_find(struct pmv_regions *regions, uint32_t key)
@@ -283,10 +292,7 @@ struct pmv_region *pmv_region_find(struct pmv_regions *regions, uint32_t key)
 	region = find(regions, key);
 	if (region && !(region->attr.use & PMV_REGION_REMOTE))
 		region = NULL;
-	if (region)
-		region->users++;
-	pthread_mutex_unlock(&regions->lock);
-	return region;
+	return use(regions, region);
 }
 
 struct pmv_region *pmv_region_hold(struct pmv_regions *regions, uint32_t key, uint64_t serial)
@@ -295,19 +301,16 @@ struct pmv_region *pmv_region_hold(struct pmv_regions *regions, uint32_t key, ui
 
 	pthread_mutex_lock(&regions->lock);
 	region = find(regions, key);
-	if (region && region->serial == serial)
-		region->users++;
-	else
-		region = NULL;
-	pthread_mutex_unlock(&regions->lock);
-	return region;
+	return use(regions, region && region->serial == serial ? region : NULL);
 }
 
 void pmv_region_put(struct pmv_regions *regions, struct pmv_region *region)
 {
+	/* Behind this the region may be gone. */
+	if (atomic_fetch_sub(&region->users, 1) != 1 || !atomic_load(&regions->removing))
+		return;
 	pthread_mutex_lock(&regions->lock);
-	if (!--region->users)
-		pthread_cond_broadcast(&regions->unused);
+	pthread_cond_broadcast(&regions->unused);
 	pthread_mutex_unlock(&regions->lock);
 }
 

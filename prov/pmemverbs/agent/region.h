@@ -57,7 +57,7 @@ struct pmv_region_attr {
 struct pmv_region {
 	struct pmv_region_attr attr; /* first its key: what the tree is searched for */
 	uint64_t len;
-	int users;
+	atomic_int users;
 	uint64_t serial;                         /* unique among all regions that there ever were */
 	uint64_t disk;                           /* to which its pages are synced: disk.h */
 	pthread_mutex_t syncing;                 /* one at a time */
@@ -71,7 +71,8 @@ struct pmv_piece;
 
 struct pmv_regions {
 	pthread_mutex_t lock;
-	pthread_cond_t unused; /* a region has lost its last user */
+	pthread_cond_t unused; /* a region has lost its last user ... */
+	atomic_uint removing;  /* ... for which so many wait */
 	void *tree;
 	struct pmv_region *last;  /* that was looked for; or NULL */
 	struct pmv_piece *pieces; /* of persistent regions, by address */
