@@ -70,7 +70,7 @@ static void begin(struct pmv_run *flush, const struct pmv_submission *regions, b
 void pmv_group_next(struct pmv_initiator *ini, bool looking)
 {
 	struct pmv_group *group = &ini->group;
-	struct regions regions = {.count = 0};
+	struct regions regions;
 	struct pmv_op *member;
 	struct pmv_run *flush;
 
@@ -86,6 +86,7 @@ void pmv_group_next(struct pmv_initiator *ini, bool looking)
 	if (!flush)
 		return;
 	STAILQ_INIT(&flush->members);
+	regions.count = regions.read = 0;
 	while ((member = STAILQ_FIRST(&group->members)) &&
 	       add_region(flush, &regions, pmv_to_run(member))) {
 		STAILQ_REMOVE_HEAD(&group->members, next);
