@@ -86,7 +86,8 @@ unsigned pmv_ordering_learn_key(struct pmv_initiator *ini, uint64_t key)
 	if (!pmv_ordering_attr(ini, key, &attr))
 		return 0;
 	method = plain_method(ini, &attr);
-	known = pmv_ordering_note(ini, &attr) | PMV_NOTE_METHOD * method;
+	known = pmv_ordering_note(ini, &attr) | PMV_NOTE_METHOD * method |
+		PMV_NOTE_PMEM * attr.pmem;
 	if (pmv_method_in_place(method, &attr) &&
 	    pmv_engine_can(ini->engine->engine, PMV_ENGINE_DELIVER))
 		known |= PMV_NOTE_DELIVERED;

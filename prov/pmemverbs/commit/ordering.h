@@ -18,8 +18,10 @@ enum pmv_note {
 	PMV_NOTE_MISFIT = 1 << 6,
 	/* ... the core says when such a commit is in place, and that is the proof */
 	PMV_NOTE_DELIVERED = 1 << 7,
+	/* ... it was registered for commits, so the agent knows it and can store data there */
+	PMV_NOTE_PMEM = 1 << 8,
 	/* An unfenced commit there has the plan of this method, or 0. */
-	PMV_NOTE_METHOD = 1 << 8, /* times enum pmv_method */
+	PMV_NOTE_METHOD = 1 << 9, /* times enum pmv_method */
 };
 
 /* pmv_ordering_attr -- what a key says, with what is known here of the path; false: nothing */

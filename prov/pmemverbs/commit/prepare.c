@@ -206,13 +206,11 @@ static ssize_t choose(struct pmv_initiator *ini, const struct pmv_submission *su
 
 /* The plan, and the request to the agent, if it has one: what that names is taken later */
 
-/* may_store -- can the agent store the data?  It knows the regions that are for commits. */
+/* may_store -- can the agent store the data? */
 static bool may_store(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
-	struct pmv_attr attr;
-
 	return pmv_flush_request_fits(ini, submission) &&
-	       pmv_ordering_attr(ini, submission->to->key, &attr) && attr.pmem;
+	       (pmv_ordering_known(ini, submission->to->key) & PMV_NOTE_PMEM);
 }
 
 /* may_start_to_store -- as of now, without a fence; else the completion tells of what is lost */
@@ -394,6 +392,15 @@ ssize_t pmv_prepare_chain(struct pmv_run *run, struct pmv_chain_request *chain)
 ssize_t pmv_prepare_request(struct pmv_run *run)
 {
 	return make_request(run, run->submission, false, PMV_EVENT_NONE);
+}
+
+ssize_t pmv_prepare_small(struct pmv_run *run)
+{
+	struct pmv_initiator *ini = pmv_run_initiator(run);
+	bool stored = may_start_to_store(ini) && may_store(ini, run->submission);
+
+	run->plan = stored ? ini->stored : ini->plans[PMV_METHOD_AGENT];
+	return pmv_prepare_request(run);
 }
 
 ssize_t pmv_prepare_flush(struct pmv_run *run, const struct pmv_submission *regions, bool read)

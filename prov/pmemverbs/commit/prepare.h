@@ -50,6 +50,7 @@ static inline bool pmv_prepare_may_store(struct pmv_initiator *ini,
  * pmv_prepare_is_ordinary -- is it a commit without a fence, an event, immediate data or several
  * places, by a key of which everything is known?  Then its plan is that of its method.
  * pmv_prepare_ordinary -- the same as pmv_prepare, of such a commit
+ * pmv_prepare_small -- ... whose data the agent may store: the caller has `lock`
  */
 static inline bool pmv_prepare_is_ordinary(struct pmv_initiator *ini,
 					   const struct pmv_submission *submission,
@@ -67,9 +68,10 @@ static inline bool pmv_prepare_is_ordinary(struct pmv_initiator *ini,
 	return *method != PMV_METHOD_REFUSED &&
 	       (*method != PMV_METHOD_AGENT ||
 		(!atomic_load(&ini->ordering.wrote_unordered) &&
-		 !pmv_prepare_may_store(ini, submission) && !atomic_load(&ini->ordering.flushes) &&
-		 !atomic_load(&ini->fence_awaits_agent)));
+		 !atomic_load(&ini->ordering.flushes) && !atomic_load(&ini->fence_awaits_agent)));
 }
+
+ssize_t pmv_prepare_small(struct pmv_run *run);
 
 /* pmv_prepare_chain -- the same of a chain, fenced; if this fails the chain is gone */
 ssize_t pmv_prepare_chain(struct pmv_run *run, struct pmv_chain_request *chain);

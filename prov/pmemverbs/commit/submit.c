@@ -333,13 +333,31 @@ static inline ssize_t count_refused(struct pmv_initiator *ini, ssize_t ret)
 	return ret;
 }
 
-ssize_t pmv_submit_ordinary(struct pmv_initiator *ini, const struct pmv_submission *submission,
-			    enum pmv_method method)
+/* submit_small -- its data travel in the request to the agent, if there is room */
+static ssize_t submit_small(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
 	struct pmv_run *run =
 		pmv_run_get(ini, submission, FI_RMA | FI_WRITE, ini->tx_audience, true);
+	ssize_t err = -FI_EAGAIN;
+
+	if (!run)
+		return -FI_EAGAIN;
+	pthread_mutex_lock(&ini->lock);
+	/* Another thread may have closed it since. */
+	if (pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED))
+		err = pmv_prepare_small(run);
+	return carry_out(ini, run, true, PMV_POST_LOCKED, PMV_METHOD_AGENT, err);
+}
+
+ssize_t pmv_submit_ordinary(struct pmv_initiator *ini, const struct pmv_submission *submission,
+			    enum pmv_method method)
+{
+	struct pmv_run *run;
 	ssize_t err;
 
+	if (method == PMV_METHOD_AGENT && pmv_prepare_may_store(ini, submission))
+		return count_refused(ini, submit_small(ini, submission));
+	run = pmv_run_get(ini, submission, FI_RMA | FI_WRITE, ini->tx_audience, true);
 	if (!run)
 		return -FI_EAGAIN;
 	err = pmv_prepare_ordinary(ini, run, submission, method);

@@ -2,6 +2,7 @@
 /* test_store.c -- small commits whose data travel in the request, for the agent to store */
 #include "test_flush_request.h"
 
+#include "commit/submit.h"
 #include "objects/ep.h"
 
 static struct pair *open_pair(void)
@@ -95,6 +96,25 @@ Test(store, closes_the_endpoint_to_all_but_others)
 }
 
 /* Also those that need the core's fence, and so are not stored. */
+/* Another thread has closed it between the look at it and this call. */
+Test(store, does_not_enter_what_was_closed_meanwhile)
+{
+	struct pair *pair = open_pair();
+	struct iovec iov = {pair->source, 8};
+	const struct fi_rma_iov to = {pair_addr(pair, DMP, 0), 8, pair_key(pair, DMP)};
+	const struct fi_msg_rma msg = {.msg_iov = &iov, .iov_count = 1, .rma_iov = &to};
+	const struct pmv_submission submission = {
+		.what = FI_RMA | FI_WRITE, .to = &to, .num_to = 1, .rma = &msg};
+	struct pmv_initiator *ini = &pmv_to_ep(pair->home->ep)->initiator;
+
+	accepted(pair_put(pair, DMP, 100, 50, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, "M");
+	refused(pmv_submit_ordinary(ini, &submission, PMV_METHOD_AGENT), FI_EAGAIN);
+	expect_sent(pair, "");
+	expect_commit(pair, DMP, "S F D K");
+	pair_close(pair);
+}
+
 Test(store, is_not_passed_by_what_tells_the_target)
 {
 	static const struct {
