@@ -376,13 +376,14 @@ static bool replaces(const struct pmv_writeback_batch *batch, const struct pmv_r
 static void make_earlier_durable(struct pmv_writeback_batch *batch, struct pmv_regions *regions,
 				 const struct pmv_extent *data)
 {
-	struct pmv_region *region = pmv_region_hold(regions, data->key, data->serial);
+	bool asks = !batch->flushed && batch->stored.len;
+	struct pmv_region *region = asks ? pmv_region_hold(regions, data->key, data->serial) : NULL;
 	bool follows = region && replaces(batch, region, data);
 
 	/* It is not held while others are synced. */
 	if (region)
 		pmv_region_put(regions, region);
-	if (batch->flushed || (batch->stored.len && !follows))
+	if (batch->flushed || (asks && !follows))
 		end_flushes(batch, regions);
 }
 

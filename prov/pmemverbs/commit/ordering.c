@@ -154,9 +154,8 @@ static unsigned record(struct pmv_initiator *ini, unsigned notes, const struct f
 unsigned int pmv_ordering_take_dirty(struct pmv_initiator *ini, uint32_t key, bool all,
 				     struct pmv_range *ranges)
 {
-	unsigned int count = pmv_dirty_count(&ini->dirty, key, all);
+	unsigned int count = pmv_dirty_take(&ini->dirty, key, all, ranges);
 
-	pmv_dirty_take(&ini->dirty, key, all, ranges);
 	if (!atomic_load(&ini->ordering.posting_agent))
 		return count;
 	for (unsigned int i = 0; i < count; i++)

@@ -210,14 +210,15 @@ static unsigned int take(struct pmv_dirty *dirty, struct pmv_dirty_region *regio
 	return count;
 }
 
-void pmv_dirty_take(struct pmv_dirty *dirty, uint32_t key, bool all, struct pmv_range *ranges)
+unsigned int pmv_dirty_take(struct pmv_dirty *dirty, uint32_t key, bool all,
+			    struct pmv_range *ranges)
 {
-	struct pmv_dirty_region *region = all ? NULL : find(dirty, key);
+	struct pmv_dirty_region *region = all || !dirty->ranges ? NULL : find(dirty, key);
+	unsigned int count = region && region->count ? take(dirty, region, ranges) : 0;
 
-	if (region && region->count)
-		take(dirty, region, ranges);
 	while (all && (region = LIST_FIRST(&dirty->regions)))
-		ranges += take(dirty, region, ranges);
+		count += take(dirty, region, ranges + count);
+	return count;
 }
 
 bool pmv_dirty_span(struct pmv_dirty *dirty, uint32_t key, struct pmv_range *span, uint64_t *gaps)

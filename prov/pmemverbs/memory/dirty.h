@@ -43,10 +43,11 @@ void pmv_dirty_add(struct pmv_dirty *dirty, uint32_t key, uint64_t addr, uint64_
 
 /*
  * pmv_dirty_count -- the number of ranges of a region; with `all`, of all regions
- * pmv_dirty_take -- hand these ranges over, in any order; then they are clean
+ * pmv_dirty_take -- hand these ranges over, in any order; then they are clean.  How many they are
  */
 unsigned int pmv_dirty_count(struct pmv_dirty *dirty, uint32_t key, bool all);
-void pmv_dirty_take(struct pmv_dirty *dirty, uint32_t key, bool all, struct pmv_range *ranges);
+unsigned int pmv_dirty_take(struct pmv_dirty *dirty, uint32_t key, bool all,
+			    struct pmv_range *ranges);
 
 /*
  * pmv_dirty_span -- from the first byte to the last one that is dirty in a region, and how many of

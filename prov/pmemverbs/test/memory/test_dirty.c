@@ -18,7 +18,7 @@ static unsigned int take(struct pmv_dirty *dirty, uint32_t key, bool all)
 	unsigned int count = pmv_dirty_count(dirty, key, all);
 
 	cr_assert_leq(count, MAX_TAKEN);
-	pmv_dirty_take(dirty, key, all, taken);
+	cr_assert_eq(pmv_dirty_take(dirty, key, all, taken), count);
 	cr_assert_eq(pmv_dirty_count(dirty, key, all), 0, "taken is clean");
 	return count;
 }
