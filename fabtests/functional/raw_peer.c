@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <sodium/crypto_shorthash.h>
-
 #include <rdma/fi_ext_pmemverbs.h>
 
 #include "raw_peer.h"
@@ -221,13 +219,7 @@ int raw_put(struct raw *raw, uint64_t number, const uint8_t *bytes, size_t len)
 
 void raw_seal(const struct raw *raw, uint8_t *bytes, size_t len)
 {
-	uint8_t hash[crypto_shorthash_BYTES];
-
-	if (len < 16)
-		return;
-	memset(bytes + 8, 0, sizeof(hash));
-	crypto_shorthash(hash, bytes, len, raw->message_out.key);
-	memcpy(bytes + 8, hash, sizeof(hash));
+	reseal(bytes, len, &raw->message_out);
 }
 
 bool raw_take_ack(struct raw *raw, unsigned int ms, struct pmv_ack *ack)

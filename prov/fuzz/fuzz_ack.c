@@ -127,7 +127,7 @@ static void answer(void)
 	if (ack.reply_len > PMV_ACK_ROOM)
 		how |= WRONG_SEAL;
 	if (!(how & WRONG_SEAL))
-		peer_seal(&ack, PMV_ACK_SIZE + ack.reply_len, &initiator.mailbox->sender.ack_in);
+		reseal(&ack, PMV_ACK_SIZE + ack.reply_len, &initiator.mailbox->sender.ack_in);
 	memcpy(slot_of(ack.number), &ack, sizeof(ack));
 	initiator.acks[ack.number % PMV_SLOTS] =
 		(struct ack){how & WRONG_SEAL ? 0 : ack.number, ack.done, ack.fault,

@@ -242,7 +242,7 @@ static void send_message(size_t len, uint8_t *bytes)
 	chains.valid = pmv_chain_decode(bytes, len, &chains.chain);
 	cr_assert_eq(chains.valid, pmv_flush_message_is_valid(message));
 	chains.malformed |= !chains.valid;
-	peer_seal(message, message->envelope.len, &to->receiver.message_in);
+	reseal(message, message->envelope.len, &to->receiver.message_in);
 	memcpy(to->link.block + pmv_message_at(chains.told), message, PMV_MESSAGE_SIZE);
 }
 

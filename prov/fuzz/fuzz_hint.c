@@ -62,7 +62,7 @@ static void send_hint(struct hearing *hearing)
 	if (how & WRONG_SEAL)
 		hint.seal = input_64(&hearing->input);
 	else
-		peer_seal(&hint, sizeof(hint), &to->receiver.hint_in);
+		reseal(&hint, sizeof(hint), &to->receiver.hint_in);
 	if (how & OTHER_LENGTH)
 		len = input_8(&hearing->input) % MOST_LEN;
 	input_copy(&hearing->input, buf, sizeof(buf));

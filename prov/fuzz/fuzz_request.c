@@ -335,7 +335,7 @@ static void send_message(void)
 	for (unsigned int i = 0; i < message->count && i < PMV_MAX_RANGES; i++)
 		peer_translate(&target.peer, &message->ranges[i]);
 	if (!(how & WRONG_SEAL))
-		peer_seal(message, message->envelope.len, &to->receiver.message_in);
+		reseal(message, message->envelope.len, &to->receiver.message_in);
 	/* The number that it should have had says where. */
 	memcpy(to->link.block + (sent - target.sent) % PMV_SLOTS * PMV_MESSAGE_SIZE, message,
 	       PMV_MESSAGE_SIZE);

@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-#include <sodium/crypto_shorthash.h>
-
 #include "base/setting.h"
 
 const char *__lsan_default_suppressions(void);
@@ -59,14 +57,4 @@ void peer_translate(const struct peer *peer, struct pmv_range *range)
 	range->key = (range->key & ~(uint64_t) UINT32_MAX) | key;
 	if (peer->pair->away->fake.virt_addr)
 		range->addr += (uintptr_t) start;
-}
-
-void peer_seal(void *buf, size_t len, const struct pmv_seal *seal)
-{
-	unsigned char hash[crypto_shorthash_BYTES] = {0};
-	uint8_t *at = (uint8_t *) buf + offsetof(struct pmv_envelope, seal);
-
-	memcpy(at, hash, sizeof(hash));
-	crypto_shorthash(hash, buf, len, seal->key);
-	memcpy(at, hash, sizeof(hash));
 }

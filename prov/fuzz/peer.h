@@ -29,7 +29,4 @@ void peer_close(struct peer *peer);
 /* peer_translate -- of a range as the input has it, the one that is sent */
 void peer_translate(const struct peer *peer, struct pmv_range *range);
 
-/* peer_seal -- the first bytes of a message, acknowledgement or hint */
-void peer_seal(void *buf, size_t len, const struct pmv_seal *seal);
-
 #endif /* FUZZ_PEER_H */

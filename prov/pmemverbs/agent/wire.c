@@ -43,6 +43,7 @@ _Static_assert(sizeof(struct pmv_envelope) == 20, "envelope");
 _Static_assert(sizeof(struct pmv_message) == PMV_MESSAGE_SIZE, "message");
 _Static_assert(sizeof(struct pmv_ack) == PMV_ACK_SLOT, "ack");
 _Static_assert(offsetof(struct pmv_ack, reply) == PMV_ACK_SIZE, "ack");
+_Static_assert(SEAL_AT == sizeof(uint64_t), "all that is in front of the seal");
 _Static_assert(SEAL_AT == offsetof(struct pmv_ack, seal), "seal");
 _Static_assert(SEAL_AT == offsetof(struct pmv_hint, seal), "seal");
 _Static_assert(REPLY_AT + sizeof(struct pmv_reply) == PMV_REPLY_SIZE, "reply");
@@ -60,13 +61,13 @@ struct pmv_seal pmv_seal(uint64_t from, uint64_t to, enum pmv_sealed what)
 	return seal;
 }
 
-/* make_seal -- of a whole message or acknowledgement; leaves zeros in the seal's place */
+/* make_seal -- of a whole message or acknowledgement; leaves its number in the seal's place */
 static uint64_t make_seal(uint8_t *buf, size_t len, const struct pmv_seal *seal)
 {
 	uint64_t hash;
 
-	memset(buf + SEAL_AT, 0, sizeof(hash));
-	crypto_shorthash((uint8_t *) &hash, buf, len, seal->key);
+	memcpy(buf + SEAL_AT, buf, sizeof(hash));
+	crypto_shorthash((uint8_t *) &hash, buf + SEAL_AT, len - SEAL_AT, seal->key);
 	return hash;
 }
 

@@ -79,11 +79,11 @@
  *
  * Seals.  All peers of a domain can access its regions, and keys can be guessed.  So anybody may
  * write to a block.  Therefore each message and acknowledgement has a seal: SipHash-2-4 of its
- * bytes, with 8 zeros in the place of the seal.  The hash key contains both halves of the secret,
- * which only the two ends know.  It also contains the direction, so nothing can be sent back, and
- * the kind, so no message can pass for an acknowledgement.  The number is hashed, too, so nothing
- * is taken twice.  The bytes of a write may become visible in any order: the seal shows that all
- * are there.  A slot with anything else in it counts as empty.
+ * bytes behind the first 8, which stand in the place of the seal.  The hash key contains both
+ * halves of the secret, which only the two ends know.  It also contains the direction, so nothing
+ * can be sent back, and the kind, so no message can pass for an acknowledgement.  The number is
+ * hashed, too, so nothing is taken twice.  The bytes of a write may become visible in any order:
+ * the seal shows that all are there.  A slot with anything else in it counts as empty.
  *
  * Flow control.  A message is sent if at most 62 others are not acknowledged.  An empty one is sent
  * if at most 63 are not.  So there are never more acknowledgements under way than slots.

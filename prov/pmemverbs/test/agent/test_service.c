@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <sodium/crypto_shorthash.h>
-
 /* Told by hand */
 
 Test(agent, flushes_exactly_what_is_named_then_drains_then_acknowledges)
@@ -231,8 +229,7 @@ static void spoil_at(struct pair *pair, uint64_t number, size_t at, uint8_t valu
 	size_t len = slot[16] + 256U * slot[17];
 
 	slot[at] = value;
-	memset(slot + 8, 0, 8);
-	crypto_shorthash(slot + 8, slot, len, mailbox->receiver.message_in.key);
+	reseal(slot, len, &mailbox->receiver.message_in);
 }
 
 static void spoil(struct pair *pair, uint64_t number)

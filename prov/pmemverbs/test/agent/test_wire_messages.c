@@ -7,8 +7,6 @@
 
 #include <criterion/criterion.h>
 
-#include <sodium/crypto_shorthash.h>
-
 /* Messages */
 
 /* A slot is written in words: it is aligned. */
@@ -67,21 +65,6 @@ static enum arrival decode(const union slot *slot, struct pmv_flush_message *mes
 	return pmv_flush_message_is_valid(message) ? ARRIVED : MALFORMED;
 }
 
-/* A right seal, on whatever is there. */
-static void reseal_with(uint8_t *buf, size_t len, const struct pmv_seal *seal)
-{
-	uint8_t hash[8];
-
-	memset(buf + 8, 0, 8);
-	crypto_shorthash(hash, buf, len, seal->key);
-	memcpy(buf + 8, hash, sizeof(hash));
-}
-
-static void reseal(uint8_t *buf, size_t len)
-{
-	reseal_with(buf, len, &message_seal);
-}
-
 Test(wire, sizes_are_what_the_header_says)
 {
 	cr_expect_eq(PMV_ACKS_AT, 32768);
@@ -129,7 +112,7 @@ Test(message, is_what_the_header_says_byte_by_byte)
 	message_carry(&message, "hello");
 	cr_assert_eq(message_encode(slot.bytes, &message, &message_seal), sizeof(expected));
 	memcpy(sealed.bytes, expected, sizeof(expected));
-	reseal(sealed.bytes, sizeof(expected));
+	reseal(sealed.bytes, sizeof(expected), &message_seal);
 	cr_expect_arr_eq(slot.bytes, sealed.bytes, sizeof(slot));
 	message.notify = message.store = false;
 	cr_assert_eq(message_encode(slot.bytes, &message, &message_seal), 32 + 48);
@@ -338,7 +321,7 @@ static void expect_malformed(union slot *slot, size_t len)
 {
 	struct pmv_flush_message in;
 
-	reseal(slot->bytes, len);
+	reseal(slot->bytes, len, &message_seal);
 	cr_assert_eq(decode(slot, &in), MALFORMED);
 }
 
@@ -379,7 +362,7 @@ Test(message, has_flags_that_go_together_or_is_malformed)
 			out.ranges[1].key |= PMV_RANGE_EVENT;
 		len = message_encode(slot.bytes, &out, &message_seal);
 		slot.bytes[21] = (uint8_t) flags;
-		reseal(slot.bytes, len);
+		reseal(slot.bytes, len, &message_seal);
 		/* Any event goes with a notice and with data to store. */
 		expected &= !event || (event <= 0x20 && !(others & 4));
 		/* What goes on in the next message has no flags. */
@@ -450,7 +433,8 @@ Test(message, whose_lengths_do_not_add_up_is_malformed)
 		for (size_t claimed = 0; claimed < 65536; claimed += claimed == 19 ? 494 : 1) {
 			other = slot;
 			set_length(&other, claimed);
-			reseal(other.bytes, claimed < 16 || claimed > 512 ? 512 : claimed);
+			reseal(other.bytes, claimed < 16 || claimed > 512 ? 512 : claimed,
+			       &message_seal);
 			cr_assert_eq(decode(&other, &in), NOT_YET);
 		}
 	}
@@ -503,7 +487,7 @@ Test(ack, is_what_the_header_says_byte_by_byte)
 				      0x12, 0x11, 3, 0, 0, 0,    0x24, 0x23, 0x22, 0x21}};
 
 	cr_expect_eq(ack_encode(slot.bytes, &ack_out, &ack_seal), PMV_ACK_SIZE);
-	reseal_with(expected.bytes, PMV_ACK_SIZE, &ack_seal);
+	reseal(expected.bytes, PMV_ACK_SIZE, &ack_seal);
 	cr_expect_arr_eq(slot.bytes, expected.bytes, PMV_ACK_SIZE);
 	cr_expect_eq(PMV_FAULT_NONE, 0);
 	cr_expect_eq(PMV_FAULT_MESSAGE, 1);
