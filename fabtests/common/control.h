@@ -23,6 +23,7 @@ enum control_command {
 	/* to a target */
 	CTL_OPEN,   /* caps -> port, 1 if its memory outlives it, 1 if that can be synced */
 	CTL_ACCEPT, /* enum accept_flags, region -> connection; payload: private data */
+	CTL_REJECT, /* payload: private data */
 	CTL_CLOSE,  /* connection, 1: shut it down only */
 	CTL_REG,    /* length, access, flags, seed, skew -> region, address, key */
 	CTL_DEREG,  /* region */

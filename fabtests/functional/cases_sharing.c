@@ -432,6 +432,48 @@ static int private_data(struct fx *fx)
 	return !remote || some_commits(link, remote, 0, 5) || remote_same(fx, remote) ? -1 : 0;
 }
 
+/* reject -- an attempt to connect; its data come with the error, behind it may be more */
+static int reject(struct fx *fx, struct link *link, unsigned int seed)
+{
+	struct control_msg msg = {.command = CTL_REJECT, .len = 40};
+	unsigned char data[40];
+	struct cm_event event = {0};
+	int here, there;
+
+	pattern_fill(data, sizeof(data), seed, 0);
+	if (target_begin(link->target, &msg, data))
+		return -1;
+	here = conn_connect(&link->conn, NULL, 0, &event);
+	there = target_finish(link->target, &msg, NULL, 0);
+	if (there)
+		return failed_call(fx, "fi_reject at the target", there);
+	return expect(fx, here == -FI_ECONNREFUSED && event.entry.fid == &link->conn.ep->fid,
+		      "a rejected fi_connect ends with %s", fi_strerror(-here)) ||
+			       expect(fx,
+				      event.len >= sizeof(data) &&
+					      pattern_check(event.entry.data, sizeof(data), seed,
+							    0) == sizeof(data),
+				      "the target's reason does not come")
+		       ? -1
+		       : 0;
+}
+
+/* The listener takes the next one after that. */
+static int rejected(struct fx *fx)
+{
+	struct remote *remote;
+	struct link *link;
+
+	for (unsigned int i = 0; i < 3; i++) {
+		link = fx_unconnected(fx, NULL, NULL);
+		if (!link || reject(fx, link, i))
+			return -1;
+	}
+	link = fx_link(fx, NULL, NULL);
+	remote = link ? pmem_region(fx, 65536) : NULL;
+	return !remote || some_commits(link, remote, 0, 5) || remote_same(fx, remote) ? -1 : 0;
+}
+
 const struct test_case sharing_cases[] = {
 	{"separate_queues", separate_queues},
 	{"shared_queue", shared_queue},
@@ -442,5 +484,6 @@ const struct test_case sharing_cases[] = {
 	{"shared_context_empty", shared_context_empty},
 	{"cancel", cancel},
 	{"private_data", private_data},
+	{"rejected", rejected},
 	{NULL, NULL},
 };

@@ -275,6 +275,19 @@ static int cmd_accept(struct target *target, struct control_msg *msg, void *payl
 	return 0;
 }
 
+static int cmd_reject(struct target *target, struct control_msg *msg, const void *payload)
+{
+	struct cm_event event;
+	int ret = conn_request(&target->node, &event);
+
+	if (ret)
+		return ret;
+	ret = fi_reject(target->node.pep, event.entry.info->handle, payload, msg->len);
+	fi_freeinfo(event.entry.info);
+	msg->len = 0;
+	return ret;
+}
+
 static int cmd_close(struct target *target, uint64_t id, bool shutdown_only)
 {
 	struct tconn *tc = find_conn(target, id);
@@ -481,6 +494,8 @@ static int execute(struct target *target, struct control_msg *msg, void *payload
 		return cmd_open(target, msg);
 	case CTL_ACCEPT:
 		return cmd_accept(target, msg, payload);
+	case CTL_REJECT:
+		return cmd_reject(target, msg, payload);
 	case CTL_CLOSE:
 		return cmd_close(target, msg->arg[0], msg->arg[1]);
 	case CTL_REG:

@@ -49,6 +49,8 @@ void callers_close(void)
 		if (guests[i].ep)
 			sched_fail("a peer that has gone has left its endpoint");
 	}
+	if (core_pep_is_asked(pmv_container_of(pep, struct pmv_pep, pep_fid)->core_fid))
+		sched_fail("the core has a request still that was answered");
 	sure(fi_close(&pep->fid), "to close a passive endpoint");
 	sure(fi_close(&outside_cq->fid), "to close a queue");
 	sure(fi_close(&outside_domain->fid), "to close a domain");

@@ -239,6 +239,8 @@ void core_cm_start(void);
 /* core_pep_at -- who listens there; or NULL.  core_pep_call -- somebody calls it */
 struct core_pep *core_pep_at(const struct core_domain *domain);
 void core_pep_call(struct core_pep *pep, struct core_ep *caller, const void *data, size_t len);
+/* core_pep_is_asked -- has it a request that was neither accepted nor rejected? */
+bool core_pep_is_asked(const struct fid_pep *pep);
 /* core_pep_kill -- all of a domain's are gone */
 void core_pep_kill(struct core_domain *domain);
 

@@ -128,6 +128,19 @@ static void end_request(struct core_request *request)
 	free(request);
 }
 
+bool core_pep_is_asked(const struct fid_pep *pep)
+{
+	const struct core_domain *domain = testcore_of(pep, const struct core_pep, fid)->domain;
+	const struct core_request *request;
+
+	LIST_FOREACH(request, &requests, next)
+	{
+		if (request->domain == domain)
+			return true;
+	}
+	return false;
+}
+
 /* end_requests -- nobody answers them any more */
 static void end_requests(struct core_domain *domain)
 {

@@ -9,7 +9,7 @@ served='^(agent_|hostile_|stranger_|crowd_|declared_|undeclared_|idle_|many_scat
 
 # Cases about calls and queues, of which it is no matter who makes data durable.
 calls='^(getinfo|format_|selective|unselective|several_iovs|wait_|cq_signal|counter|separate_queues|shared_|cancel|'
-calls+='private_data|many_connections|wrong_key|plain_key|unknown_attributes|key_of_|deregistered|not_writable|unreadable)'
+calls+='private_data|rejected|many_connections|wrong_key|plain_key|unknown_attributes|key_of_|deregistered|not_writable|unreadable)'
 
 # A case has so many seconds: a busy machine is no failure.
 patience=(--timeout 300)
