@@ -9,11 +9,13 @@ test_rpc_log_SOURCES = \
 	%D%/log_server.c \
 	%D%/log_world.h \
 	%D%/test_rpc_commit.c \
+	%D%/test_rpc_formats.c \
 	%D%/test_rpc_log.c \
 	%D%/test_rpc_reads.c \
 	%D%/test_rpc_store.c \
 	prov/pmemverbs/test/support/criterion_tsan.c
 test_rpc_log_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc -I$(srcdir)/rpc/lib
+test_rpc_log_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
 # The checks are left out on purpose there.
 test_rpc_log_LDFLAGS = -Wl,--wrap=rpc_checksum,--wrap=rpc_journal_checksum
 test_rpc_log_LDADD = librpc.la $(CRITERION_LIBS) $(XXHASH_LIBS)
