@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,13 +76,18 @@ static void set(int fd, int level, int option, int value)
 			 strerror(errno));
 }
 
-/* take_socket -- the kernel is to probe the peer while nothing is sent */
+/*
+ * take_socket -- the kernel is to probe the peer while nothing is sent.  The core lets programs
+ * have it that the application starts: there the connection would outlive this process, and the
+ * peer would wait for it.
+ */
 static void take_socket(struct pmv_silence *silence, int fd, uint64_t cookie)
 {
 	int between = (pmv_setting.timeout + 1) / 2;
 
 	silence->cookie = cookie;
 	silence->socket = fd;
+	fcntl(fd, F_SETFD, FD_CLOEXEC);
 	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, between);
 	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, between);
 	set(fd, IPPROTO_TCP, TCP_KEEPCNT, MOST_PROBES);

@@ -161,6 +161,9 @@ Test(silence, is_probed_for_on_the_connections_own_socket_only)
 	cr_expect_eq(option(pair.ends[1], SOL_SOCKET, SO_KEEPALIVE), 0);
 	cr_expect_eq(option(others.ends[0], SOL_SOCKET, SO_KEEPALIVE), 0);
 	cr_expect_eq(option(others.ends[1], SOL_SOCKET, SO_KEEPALIVE), 0);
+	/* And no program that is started gets it. */
+	cr_expect_eq(fcntl(pair.ends[0], F_GETFD), FD_CLOEXEC);
+	cr_expect_eq(fcntl(others.ends[0], F_GETFD), 0);
 	pmv_silence_forget(&second);
 }
 
