@@ -3,7 +3,6 @@
 #include "agent/link.h"
 
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 
 #include <rdma/fi_errno.h>
@@ -63,7 +62,7 @@ int pmv_link_close(struct pmv_link *link)
 		*mrs[i] = NULL;
 	}
 	if (link->block)
-		munmap(link->block, MAPPING_SIZE);
+		pmv_engine_unmap(link->engine->engine, link->block, MAPPING_SIZE);
 	link->block = NULL;
 	return 0;
 }
@@ -75,9 +74,8 @@ static int map_block(struct pmv_link *link)
 
 	if (link->block)
 		return 0;
-	block = mmap(NULL, MAPPING_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		     0);
-	if (block == MAP_FAILED)
+	block = pmv_engine_map(link->engine->engine, MAPPING_SIZE);
+	if (!block)
 		return -FI_ENOMEM;
 	link->block = block;
 	link->outbox = link->block + OUTBOX_AT;

@@ -286,9 +286,53 @@ int pmv_engine_register(const struct pmv_engine *engine, void *buf, size_t len, 
 	return ret;
 }
 
+/* next_spare -- it is in the last bytes of each */
+static void **next_spare(void *memory, size_t len)
+{
+	return (void **) ((char *) memory + len) - 1;
+}
+
+void *pmv_engine_map(struct pmv_engine *engine, size_t len)
+{
+	void *memory;
+
+	pthread_mutex_lock(&engine->lock);
+	memory = engine->spare;
+	if (memory)
+		engine->spare = *next_spare(memory, len);
+	pthread_mutex_unlock(&engine->lock);
+	if (memory)
+		return memory;
+	memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+void pmv_engine_unmap(struct pmv_engine *engine, void *memory, size_t len)
+{
+	/* The addresses are what is kept, not the memory. */
+	madvise(memory, len, MADV_DONTNEED);
+	pthread_mutex_lock(&engine->lock);
+	*next_spare(memory, len) = engine->spare;
+	engine->spare = memory;
+	engine->spare_len = len;
+	pthread_mutex_unlock(&engine->lock);
+}
+
+static void free_spares(struct pmv_engine *engine)
+{
+	void *memory;
+
+	while ((memory = engine->spare)) {
+		engine->spare = *next_spare(memory, engine->spare_len);
+		munmap(memory, engine->spare_len);
+	}
+}
+
 int pmv_engine_open(struct pmv_engine *engine, int mr_mode)
 {
 	int ret;
+
+	pthread_mutex_init(&engine->lock, NULL);
 
 	engine->scratch = mmap(NULL, PMV_SCRATCH_SIZE, PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -317,5 +361,6 @@ int pmv_engine_close(struct pmv_engine *engine)
 		munmap(engine->scratch, PMV_SCRATCH_SIZE);
 	engine->scratch = NULL;
 	engine->scratch_mr = NULL;
+	free_spares(engine);
 	return 0;
 }

@@ -8,6 +8,7 @@
 #ifndef PMV_ENGINE_H
 #define PMV_ENGINE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -83,6 +84,9 @@ struct pmv_engine {
 	struct iovec scratch_byte; /* one of its bytes, which is all that most of them read */
 	struct fid_mr *scratch_mr; /* NULL: the core wants none */
 	void *scratch_desc;
+	pthread_mutex_t lock;
+	void *spare; /* what pmv_engine_unmap keeps: the first one, and how long each is */
+	size_t spare_len;
 };
 
 /* The most that one READ can read into the scratch page. */
@@ -164,7 +168,7 @@ ssize_t pmv_engine_tail(const struct pmv_engine_ep *ep, const struct pmv_engine_
 			const struct fi_msg_rma *write, uint64_t flags,
 			const struct pmv_engine_range *behind);
 
-/* pmv_engine_open, pmv_engine_close -- a domain's scratch page; 0 or a negative fi_errno */
+/* pmv_engine_open, pmv_engine_close -- a domain's own memory; 0 or a negative fi_errno */
 int pmv_engine_open(struct pmv_engine *engine, int mr_mode);
 int pmv_engine_close(struct pmv_engine *engine);
 
@@ -175,6 +179,16 @@ int pmv_engine_region(const struct pmv_engine *engine, const struct fi_mr_attr *
 /* pmv_engine_register -- memory of the provider's own, with the core; 0 or a negative fi_errno */
 int pmv_engine_register(const struct pmv_engine *engine, void *buf, size_t len, uint64_t access,
 			struct fid_mr **mr);
+
+/*
+ * pmv_engine_map -- memory of the provider's own that peers may write, all of one length; or NULL
+ * pmv_engine_unmap -- its regions are closed, and peers could not write to its last bytes.
+ *
+ * Over tcp, what a peer of another connection has begun still goes to these addresses: it may send
+ * the rest whenever it likes.  So the memory is kept for the next one, until the domain is closed.
+ */
+void *pmv_engine_map(struct pmv_engine *engine, size_t len);
+void pmv_engine_unmap(struct pmv_engine *engine, void *memory, size_t len);
 
 /*
  * pmv_engine_explain -- a core locks what is registered for a NIC, and of that a process may have

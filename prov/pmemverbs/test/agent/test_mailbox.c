@@ -4,6 +4,7 @@
  * each other: it proves nothing, and at worst ends their connection
  */
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/clock.h"
 #include "commit/push.h"
@@ -347,4 +348,31 @@ Test(seals, are_the_same_whether_a_side_hears_or_speaks_first)
 	cr_expect_arr_eq(&then->mailbox.receiver.ack_out, &out, sizeof(out));
 	accepted(fi_close(&then->ep_fid.fid));
 	rig_close(rig);
+}
+
+static bool is_mapped(void *memory)
+{
+	return !msync(memory, PMV_BLOCK_ALIGN, MS_ASYNC);
+}
+
+/* Over tcp a peer of another connection may have begun to write there, and go on at any time. */
+Test(block, of_a_closed_endpoint_becomes_another_block_or_nothing)
+{
+	struct rig *rig = rig_open(NULL);
+	uint8_t *block = NULL;
+
+	for (int i = 0; i < 2; i++) {
+		struct pmv_ep *ep = pmv_to_ep(rig_ep(rig, rig->cq));
+
+		accepted(pmv_mailbox_open(&ep->mailbox));
+		if (block)
+			cr_expect_eq(ep->mailbox.link.block, block);
+		block = ep->mailbox.link.block;
+		cr_expect_eq(block[0], 0);
+		block[0] = 1;
+		accepted(fi_close(&ep->ep_fid.fid));
+		cr_assert(is_mapped(block));
+	}
+	rig_close(rig);
+	cr_expect_not(is_mapped(block));
 }
