@@ -24,6 +24,8 @@
 /* The event queue is looked at so often: by a client that looks for what comes, and that sleeps. */
 #define LOOKS 16U
 #define SLEEP_MS 200
+/* That are read in one go. */
+#define ENTRIES 16
 
 static struct rpc_posted *posted_at(struct pmemrpc_client *client, uint64_t sequence)
 {
@@ -437,7 +439,7 @@ static bool is_loss(int err)
 /* poll_queue -- rpc_client_poll; hears: it looks at the event queue, too, which takes a call */
 static int poll_queue(struct pmemrpc_client *client, int timeout_ms, bool hears)
 {
-	struct fi_cq_data_entry entries[16];
+	struct fi_cq_data_entry entries[ENTRIES];
 	struct fi_cq_err_entry err = {0};
 	ssize_t count;
 	int ret = push_or_lose(client);
@@ -448,10 +450,10 @@ static int poll_queue(struct pmemrpc_client *client, int timeout_ms, bool hears)
 		client->over |= is_over(client);
 	if (timeout_ms && !client->over)
 		/* Nobody tells of room. */
-		count = fi_cq_sread(client->link.cq, entries, 16, NULL,
+		count = fi_cq_sread(client->link.cq, entries, ENTRIES, NULL,
 				    waits_for_room(client) ? 1 : timeout_ms);
 	else
-		count = fi_cq_read(client->link.cq, entries, 16);
+		count = fi_cq_read(client->link.cq, entries, ENTRIES);
 	if (count == -FI_EAVAIL && fi_cq_readerr(client->link.cq, &err, 0) > 0)
 		return lose(client, "connection", is_loss(err.err) ? -FI_ENOTCONN : -err.err);
 	for (ssize_t i = 0; i < count; i++) {
@@ -475,16 +477,23 @@ int rpc_client_poll(struct pmemrpc_client *client, int timeout_ms)
 	return poll_queue(client, timeout_ms, true);
 }
 
+/*
+ * take_rest -- what is behind so many entries.  If there was room for more, another look would most
+ * often find nothing, and hold up the caller's next call: over tcp it takes two system calls.  The
+ * next look finds what there is, and who wants to sleep asks pmemrpc_trywait first.
+ */
+static int take_rest(struct pmemrpc_client *client, int ret)
+{
+	while (ret == ENTRIES)
+		ret = poll_queue(client, 0, false);
+	return ret < 0 ? ret : 0;
+}
+
 int pmemrpc_progress(struct pmemrpc_client *client)
 {
-	int ret;
-
 	if (!client->connected)
 		return -FI_ENOTCONN;
-	ret = rpc_client_poll(client, 0);
-	while (ret > 0)
-		ret = poll_queue(client, 0, false);
-	return ret;
+	return take_rest(client, rpc_client_poll(client, 0));
 }
 
 /*
@@ -542,9 +551,7 @@ int pmemrpc_rest(struct pmemrpc_client *client, int timeout_ms)
 		left = end - rpc_now_ms();
 		ret = look_or_sleep(client, left);
 	} while (!ret && left > 0);
-	while (ret > 0)
-		ret = poll_queue(client, 0, false);
-	return ret;
+	return take_rest(client, ret);
 }
 
 int pmemrpc_fd(const struct pmemrpc_client *client)
