@@ -65,6 +65,13 @@ static void begin(struct rpc_executor *executor, struct pmemrpc_request *request
 		      head.waiting < earlier ? earlier - head.waiting : 0);
 	request->op = le32toh(head.op);
 	executor->reads = reads(executor->server, request->op);
+	executor->answer = NULL;
+	/* Behind what was dropped: nothing else is, until this reply is there. */
+	if (executor->reads)
+		executor->answer = rpc_store_place(&executor->server->store, request->client);
+	if (!executor->answer)
+		executor->answer = executor->reply;
+	request->reply = executor->answer;
 }
 
 /* count -- a call that is executed */
@@ -86,9 +93,9 @@ static int add(struct rpc_executor *executor, const struct pmemrpc_request *requ
 	       size_t len)
 {
 	struct rpc_begun *begun = &executor->begun[executor->num_begun];
-	int ret =
-		rpc_store_append(&executor->server->store, &executor->transaction, request->client,
-				 len, status, executor->reply, request->reply_len, &begun->pending);
+	int ret = rpc_store_append(&executor->server->store, &executor->transaction,
+				   request->client, len, status, executor->answer,
+				   request->reply_len, &begun->pending);
 
 	if (ret)
 		return ret;
@@ -112,11 +119,11 @@ static int conclude(struct rpc_executor *executor, const struct pmemrpc_request 
 	if (status < 0)
 		rpc_transaction_drop(&executor->transaction);
 	if (!executor->reads || !rpc_store_read(store, request->client, len, status,
-						executor->reply, request->reply_len)) {
+						executor->answer, request->reply_len)) {
 		if (may_wait(executor, waits))
 			return add(executor, request, status, len);
 		ret = rpc_store_executed(store, &executor->transaction, request->client, len,
-					 status, executor->reply, request->reply_len);
+					 status, executor->answer, request->reply_len);
 	}
 	if (ret)
 		return ret;
@@ -167,7 +174,6 @@ static int execute(struct rpc_executor *executor, unsigned int slot, bool waits)
 	struct execution execution = {.request = {.sequence = place.sequence,
 						  .client = slot,
 						  .argument = executor->body + RPC_BODY_HEAD,
-						  .reply = executor->reply,
 						  .reply_max = store->sizes.reply_max,
 						  .server = server},
 				      .executor = executor};

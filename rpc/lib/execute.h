@@ -19,10 +19,11 @@ struct rpc_begun {
 struct rpc_executor {
 	struct pmemrpc_server *server;
 	struct rpc_transaction transaction;
-	bool exclusive;      /* the call that is executed excludes others */
-	bool reads;          /* it was declared to change nothing */
-	unsigned char *body; /* of that call: a copy */
-	unsigned char *reply;
+	bool exclusive;          /* the call that is executed excludes others */
+	bool reads;              /* it was declared to change nothing */
+	unsigned char *body;     /* of that call: a copy */
+	unsigned char *reply;    /* of one that may change something */
+	unsigned char *answer;   /* where its handler makes the reply */
 	struct rpc_begun *begun; /* RPC_PENDING of them */
 	unsigned int num_begun;
 	int failed;       /* why some of these never became durable */

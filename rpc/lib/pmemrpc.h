@@ -253,7 +253,7 @@ struct pmemrpc_request {
 	uint32_t op;
 	const void *argument; /* a copy: the client can't change it any more */
 	size_t argument_len;
-	void *reply; /* written by the handler */
+	void *reply; /* written by the handler; begins at a multiple of 8, as the argument does */
 	size_t reply_max;
 	/*
 	 * Set by the handler; 0 when it is called.  More than reply_max is the same as a returned

@@ -173,6 +173,15 @@ int rpc_store_wait(struct rpc_store *store, const struct rpc_pending *pending);
 bool rpc_store_read(struct rpc_store *store, unsigned int slot, size_t len, int status,
 		    const void *reply, size_t reply_len);
 
+/*
+ * rpc_store_place -- where the reply to the next call of the slot may be made if it only reads:
+ * rpc_store_read copies it from anywhere else.  NULL: there is no such place
+ */
+static inline unsigned char *rpc_store_place(struct rpc_store *store, unsigned int slot)
+{
+	return rpc_unkept_place(&store->unkept[slot], store->sizes.reply_max);
+}
+
 /* rpc_store_has -- the client has the replies up to this one, and won't ask for them again */
 static inline void rpc_store_has(struct rpc_store *store, unsigned int slot, uint64_t sequence)
 {

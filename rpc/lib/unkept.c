@@ -5,19 +5,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* next_place -- for the data of a reply of this length; NULL: there is no room */
+static unsigned char *next_place(struct rpc_unkept *unkept, size_t len, size_t reply_max)
+{
+	size_t room = RPC_UNKEPT * rpc_unkept_len(reply_max);
+
+	/* A handler may send more than it has written: zeros. */
+	if (!unkept->bytes)
+		unkept->bytes = calloc(1, room);
+	if (!unkept->bytes || rpc_unkept_len(len) > room - unkept->len)
+		return NULL;
+	return unkept->bytes + unkept->len + sizeof(struct rpc_reply);
+}
+
+unsigned char *rpc_unkept_place(struct rpc_unkept *unkept, size_t reply_max)
+{
+	return next_place(unkept, reply_max, reply_max);
+}
+
 bool rpc_unkept_add(struct rpc_unkept *unkept, const struct rpc_reply *reply, const void *data,
 		    size_t reply_max)
 {
-	size_t room = RPC_UNKEPT * rpc_unkept_len(reply_max);
-	unsigned char *place;
+	unsigned char *place = next_place(unkept, reply->len, reply_max);
 
-	if (!unkept->bytes)
-		unkept->bytes = malloc(room);
-	if (!unkept->bytes || rpc_unkept_len(reply->len) > room - unkept->len)
+	if (!place)
 		return false;
-	place = unkept->bytes + unkept->len;
-	memcpy(place, reply, sizeof(*reply));
-	memcpy(place + sizeof(*reply), data, reply->len);
+	memcpy(place - sizeof(*reply), reply, sizeof(*reply));
+	if (data != place)
+		memcpy(place, data, reply->len);
 	unkept->len += rpc_unkept_len(reply->len);
 	return true;
 }

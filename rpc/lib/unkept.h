@@ -48,7 +48,16 @@ static inline size_t rpc_unkept_len(size_t len)
 	return (sizeof(struct rpc_reply) + len + 7) / 8 * 8;
 }
 
-/* rpc_unkept_add -- false: there is no room.  reply_max is the same each time. */
+/*
+ * rpc_unkept_place -- where the data of the next reply are made, with room for the longest one;
+ * NULL: there is no room.  Nothing may be added or dropped until they are added.
+ */
+unsigned char *rpc_unkept_place(struct rpc_unkept *unkept, size_t reply_max);
+
+/*
+ * rpc_unkept_add -- false: there is no room.  Data that are at their place are not copied.
+ * reply_max is the same each time.
+ */
 bool rpc_unkept_add(struct rpc_unkept *unkept, const struct rpc_reply *reply, const void *data,
 		    size_t reply_max);
 

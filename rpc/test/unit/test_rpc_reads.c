@@ -22,6 +22,7 @@ struct fixture {
 	struct rpc_executor executor;
 	uint32_t readers[2];
 	size_t reply_len;
+	const void *made; /* where the last reply was */
 	struct rpc_place next;
 	unsigned int handled;
 };
@@ -42,6 +43,7 @@ static int handle(struct pmemrpc_request *request, void *context)
 	int ret = 0;
 
 	fixture->handled++;
+	fixture->made = request->reply;
 	memset(request->reply, (int) request->sequence, fixture->reply_len);
 	request->reply_len = fixture->reply_len;
 	if (request->op != READ)
@@ -351,4 +353,53 @@ Test(rpc_reads, who_goes_leaves_no_reply_to_the_next_one)
 	cr_assert_null(reply_to(&fixture, 1));
 	cr_assert_eq(rpc_store_kept(store, 0), 0);
 	end(&fixture);
+}
+
+/* is_kept_where_it_was_made -- the last reply; what it says is right in any case */
+static bool is_kept_where_it_was_made(const struct fixture *fixture)
+{
+	const struct rpc_reply *reply = reply_to(fixture, executed(fixture));
+	const unsigned char *data = (const unsigned char *) (reply + 1);
+
+	cr_assert_eq(reply->len, fixture->reply_len);
+	for (size_t i = 0; i < reply->len; i++)
+		cr_assert_eq(data[i], executed(fixture));
+	return data == fixture->made;
+}
+
+Test(rpc_reads, a_reply_is_made_where_it_is_kept)
+{
+	static struct fixture fixture;
+
+	serve(&fixture, NULL);
+	fixture.reply_len = REPLY_MAX;
+	for (unsigned int i = 0; i < RPC_UNKEPT; i++) {
+		cr_assert_eq(call(&fixture, READ, i), 0);
+		cr_assert(is_kept_where_it_was_made(&fixture));
+	}
+	cr_assert_eq(call(&fixture, READ, RPC_UNKEPT), 1, "there is no room");
+	cr_assert(!is_kept_where_it_was_made(&fixture));
+	cr_assert_eq(call(&fixture, READ, RPC_UNKEPT + 1), 0);
+	cr_assert(is_kept_where_it_was_made(&fixture));
+	/* The client has the other replies: its place is the first one. */
+	cr_assert_eq(call(&fixture, READ, 0), 0);
+	cr_assert(is_kept_where_it_was_made(&fixture));
+	end(&fixture);
+}
+
+Test(rpc_reads, a_reply_that_becomes_durable_is_the_one_that_was_made)
+{
+	static struct fixture fixture, after;
+
+	serve(&fixture, NULL);
+	/* Half of the ring is behind the durable watermark: there is room, and that is no use. */
+	for (unsigned int i = 0; i < RING / 2 / RPC_ALIGN; i++)
+		cr_assert_eq(call(&fixture, READ, 0), 0);
+	cr_assert_eq(call(&fixture, READ, 0), 1);
+	cr_assert(!is_kept_where_it_was_made(&fixture));
+	fail_power(&fixture, &after);
+	cr_assert_eq(executed(&after), RING / 2 / RPC_ALIGN + 1);
+	after.reply_len = fixture.reply_len;
+	cr_assert(!is_kept_where_it_was_made(&after));
+	end(&after);
 }
