@@ -8,10 +8,9 @@ lab=("$top/fabtests/lab/lab")
 # Scripts that run in a guest.
 guest=$top/fabtests/lab/guest
 
-# Beside other steps a guest has one processor: two that wait for one another are emulated at almost twice the cost.
-# debian13's, lab_native's and lab_peer's have two all the same, and so have all by themselves.
-few_cpus=()
-[ ${#chosen[@]} = 1 ] || few_cpus=(--cpus 1)
+# A guest has one processor: two that wait for one another are emulated at almost twice the cost.
+few_cpus=(--cpus 1)
+! is_long || few_cpus=()
 
 # in_lab LAB-OPTION... -- COMMAND: again if the emulator itself has crashed
 # (137) or could not start (125); COMMAND uses neither

@@ -17,6 +17,18 @@ row=${RUNTESTS_ROW-}
 # All that were asked for.
 read -ra chosen <<<"${RUNTESTS_CHOSEN-}"
 
+# amount FEW MANY -- of what is repeated, or tried at random: MANY, which may take hours, where LONG=yes is in the environment
+amount()
+{
+	is_long && echo "$2" || echo "$1"
+}
+
+# is_long -- so much, and also what several steps repeat without a difference that has ever mattered
+is_long()
+{
+	[ "${LONG-}" = yes ]
+}
+
 # become_without FILE COMMAND... -- the command, for which that file is empty if that can be had
 become_without()
 {

@@ -4,12 +4,12 @@
 #
 # shellcheck disable=SC2034,SC2154 # step.sh has been sourced before, and steps use what is set here
 
-# stress SEED [ARG]... -- over tcp; or as long as STRESS_MINUTES says, with a new seed
+# stress SEED [ARG]... -- over tcp; or for two minutes, with a new seed
 stress()
 {
 	local -a limit=(--seed "$1")
 
-	[ -z "${STRESS_MINUTES-}" ] || limit=(--seconds $((60 * STRESS_MINUTES)))
+	! is_long || limit=(--seconds 120)
 	FI_PMEMVERBS_CORE=tcp "$bin/fi_pmem_stress" "${limit[@]}" "${@:2}" || {
 		echo "not ok stress ${*:2}"
 		return 1
