@@ -14,3 +14,8 @@ fabric_sources = $(common_sources) \
 control_sources = %D%/control.c %D%/control.h
 
 EXTRA_DIST += %D%/await.sh %D%/pair
+
+# Preloaded by runtests, and in the lab.
+noinst_LTLIBRARIES += libstart.la
+libstart_la_SOURCES = %D%/start.c
+libstart_la_LDFLAGS = -module -avoid-version -shared -rpath $(pkglibdir)

@@ -22,7 +22,7 @@ run_tests()
 	local tree=$1
 
 	shift
-	(IPATH_NO_BACKTRACE=1 become_without /etc/ssl/certs/ca-certificates.crt \
+	(LD_PRELOAD=$work/plain/.libs/libstart.so IPATH_NO_BACKTRACE=1 become_without /etc/ssl/certs/ca-certificates.crt \
 		"${check_as[@]}" make -j$((3 * $(nproc))) -C "$tree" check-TESTS "$@")
 }
 

@@ -9,8 +9,8 @@ fabtests=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck source=fabtests/common/await.sh
 . "$fabtests/common/await.sh"
 failed=0
-# No packet gets lost in a guest, and Soft-RoCE never ends an atomic that it sends again.
-export LD_PRELOAD=$PWD/.libs/libretransmit.so PMEM_RETRANSMIT=never
+# No packet gets lost in a guest, and Soft-RoCE never ends an atomic that it sends again.  And programs start with less ado.
+export LD_PRELOAD="$PWD/.libs/libretransmit.so $PWD/.libs/libstart.so" PMEM_RETRANSMIT=never
 
 # must COMMAND... -- it has to succeed; if not, the others are tried all the same
 must()
