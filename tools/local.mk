@@ -56,6 +56,7 @@ EXTRA_DIST += \
 	%D%/steps/lab_native \
 	%D%/steps/lab_peer \
 	%D%/steps/lab_plug \
+	%D%/steps/lab_rdm \
 	%D%/steps/layers \
 	%D%/steps/leaks \
 	%D%/steps/live \

@@ -26,5 +26,6 @@ EXTRA_DIST += \
 	%D%/guest/mend.sh \
 	%D%/guest/native \
 	%D%/guest/peer \
+	%D%/guest/rdm \
 	%D%/guest/stores \
 	%D%/guest/units

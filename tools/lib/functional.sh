@@ -11,6 +11,9 @@ served='^(agent_|hostile_|stranger_|crowd_|declared_|undeclared_|idle_|many_scat
 calls='^(getinfo|format_|selective|unselective|several_iovs|wait_|cq_signal|counter|separate_queues|shared_|cancel|'
 calls+='private_data|rejected|many_connections|wrong_key|plain_key|unknown_attributes|key_of_|deregistered|not_writable|unreadable)'
 
+# Cases about what was read from the network, and what was declared, whichever core brought it.
+read_alike='^(hostile_(noise|nonsense|ranges|replays|hellos|messages)|declared_)'
+
 # A case has so many seconds: a busy machine is no failure.
 patience=(--timeout 300)
 

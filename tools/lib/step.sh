@@ -129,7 +129,7 @@ other_host()
 # wants_fio -- is its engine among what is to be tested?
 wants_fio()
 {
-	[[ " ${chosen[*]} " =~ \ (fio_tcp|lab_adr|lab_plug)\  ]]
+	[[ " ${chosen[*]} " =~ \ (fio_tcp|lab_rdm|lab_plug)\  ]]
 }
 
 # has_fio -- was its engine built?  If not, that has been said.

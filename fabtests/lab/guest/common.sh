@@ -134,3 +134,19 @@ pingpong()
 	FI_PROVIDER=pmemverbs "$fabtests"/common/pair --port 9226 fi_pingpong -B 9226 "$@" -d rxe0 -c -- \
 		fi_pingpong -P 9226 "$@" -d rxe0 -c "$LAB_ADDR"
 }
+
+# over_ipv6 PROGRAM CASES -- by an address of IPv6, which the lab has not
+over_ipv6()
+{
+	local dev status
+	dev=$(cat /sys/class/infiniband/rxe0/parent)
+	echo 0 >/proc/sys/net/ipv6/conf/"$dev"/disable_ipv6
+	ip -6 address add fd00::1/64 dev "$dev" nodad || return
+	until grep -q ^fd00: /sys/class/infiniband/rxe0/ports/1/gids/*; do
+		sleep 0.1
+	done
+	FI_PMEMVERBS_CORE=verbs "$fabtests"/common/pair "./$1" -s fd00::1 -M "$LAB_PMEM" -- "./$1" -o "$2" fd00::1
+	status=$?
+	echo 1 >/proc/sys/net/ipv6/conf/"$dev"/disable_ipv6
+	return "$status"
+}
