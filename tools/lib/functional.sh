@@ -11,6 +11,12 @@ served='^(agent_|hostile_|stranger_|crowd_|declared_|undeclared_|idle_|many_scat
 calls='^(getinfo|format_|selective|unselective|several_iovs|wait_|cq_signal|counter|separate_queues|shared_|cancel|'
 calls+='private_data|rejected|many_connections|wrong_key|plain_key|unknown_attributes|key_of_|deregistered|not_writable|unreadable)'
 
+# Cases of what is posted for a commit, and in which order.
+posted=sizes,several_iovs,zero_bytes,zero_iovs,inject,plain_then_commit,two_regions,delivered,notice_fenced,notice_values,notice_injected,op_flags_commit
+posted+=,messages_beside,fence_write,fence_commit,fence_defers_later,fence_pair_watched,fence_pair_unordered,fence_other_region,appends_together,full_queue
+posted+=,full_queue_notices,atomic_write,mix,mix_selective,beyond_end_fenced,flush_failure,flush_failure_fenced,killed_target,own_shutdown,many_scattered
+posted+=,fenced_pairs,message_commit,message_fence_after_writes,message_kind_commit,message_kind_fence,event_write
+
 # Cases about what was read from the network, and what was declared, whichever core brought it.
 read_alike='^(hostile_(noise|nonsense|ranges|replays|hellos|messages)|declared_)'
 
