@@ -86,6 +86,7 @@ int pmv_link_open(struct pmv_link *link)
 {
 	int ret;
 
+	link->quiet = pmv_engine_can(link->engine->engine, PMV_ENGINE_QUIET);
 	if (getrandom(&link->secret, sizeof(link->secret), 0) != sizeof(link->secret))
 		return -FI_EOTHER;
 	link->secret &= PMV_SECRET_MASK;
@@ -119,11 +120,6 @@ void pmv_link_flush_place(const struct pmv_link *link, uint64_t *addr, uint64_t 
 {
 	*addr = pmv_handshake_flush_addr(&link->peer);
 	*key = link->peer.flush_key;
-}
-
-bool pmv_link_signals(const struct pmv_link *link, uint64_t n)
-{
-	return !pmv_engine_can(link->engine->engine, PMV_ENGINE_QUIET) || n % PMV_SIGNAL_EVERY == 0;
 }
 
 ssize_t pmv_link_write(const struct pmv_link *link, const struct iovec *iov, void *desc,

@@ -33,6 +33,7 @@ struct pmv_link {
 	uint16_t life;   /* of our domain */
 	bool opened;     /* the block is there, and peers may write it */
 	bool connected;  /* the peer has a block, too */
+	bool quiet;      /* the core lets us choose what has an entry (PMV_ENGINE_QUIET) */
 	struct pmv_handshake peer;
 	struct pmv_hint_peer hint_peer;
 	struct pmv_hint hint, asking_hint;
@@ -61,7 +62,11 @@ void pmv_link_flush_place(const struct pmv_link *link, uint64_t *addr, uint64_t 
  * that have none only a few are under way, as others are waited for: also if the peer takes nothing
  */
 #define PMV_SIGNAL_EVERY 16
-bool pmv_link_signals(const struct pmv_link *link, uint64_t n);
+
+static inline bool pmv_link_signals(const struct pmv_link *link, uint64_t n)
+{
+	return !link->quiet || n % PMV_SIGNAL_EVERY == 0;
+}
 
 /*
  * pmv_link_post -- write a part of the outbox to the same place in the peer's block, or to `at`;

@@ -47,12 +47,13 @@ static ssize_t post(struct pmv_receiver *receiver, const struct iovec *iov, void
 		    const struct fi_rma_iov *to, bool awaited)
 {
 	const struct pmv_link *link = receiver->link;
-	unsigned int every = pmv_link_signals(link, 1) ? 1 : PMV_SIGNAL_EVERY;
 	struct pmv_op_owner *owner = link->owner;
 	struct pmv_op *op = NULL;
 	ssize_t ret;
 
 	if (awaited || pmv_link_signals(link, receiver->posted + 1)) {
+		unsigned int every = link->quiet ? PMV_SIGNAL_EVERY : 1;
+
 		if (atomic_load(&owner->sending) < MOST_SENDING / every)
 			op = pmv_op_get(owner, PMV_OP_OWN);
 		if (!op)
