@@ -15,7 +15,7 @@ control_sources = %D%/control.c %D%/control.h
 
 EXTRA_DIST += %D%/await.sh %D%/pair
 
-# Preloaded by unit tests, and in the lab.
+# Preloaded by runtests, and in the lab.
 noinst_LTLIBRARIES += libstart.la
 libstart_la_SOURCES = %D%/start.c
 libstart_la_LDFLAGS = -module -avoid-version -shared -rpath $(pkglibdir)

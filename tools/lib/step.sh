@@ -92,10 +92,10 @@ side_by_side()
 	return $status
 }
 
-# use_build BUILD -- its provider, and its programs
+# use_build BUILD -- its provider, and its programs, which start with less ado (fabtests/common/start.c)
 use_build()
 {
-	export FI_PROVIDER_PATH=$work/$1/.libs
+	export FI_PROVIDER_PATH=$work/$1/.libs LD_PRELOAD=$work/plain/.libs/libstart.so
 	bin=$work/$1
 }
 
