@@ -95,7 +95,6 @@ Test(store, closes_the_endpoint_to_all_but_others)
 	pair_close(pair);
 }
 
-/* Also those that need the core's fence, and so are not stored. */
 /* Another thread has closed it between the look at it and this call. */
 Test(store, does_not_enter_what_was_closed_meanwhile)
 {
@@ -115,6 +114,7 @@ Test(store, does_not_enter_what_was_closed_meanwhile)
 	pair_close(pair);
 }
 
+/* Also those that need the core's fence, and so are not stored. */
 Test(store, is_not_passed_by_what_tells_the_target)
 {
 	static const struct {
