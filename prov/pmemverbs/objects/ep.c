@@ -40,16 +40,19 @@ static void set_audience(enum pmv_audience audience[2], bool read, bool selectiv
 /* bind_core -- messages to and from the agent go without an entry if the core lets us choose */
 static int bind_core(struct pmv_ep *ep, struct fid *cq, uint64_t flags)
 {
-	uint64_t chosen = FI_TRANSMIT | FI_SELECTIVE_COMPLETION;
-	int ret = 0;
+	int ret;
 
-	if ((flags & chosen) == FI_TRANSMIT &&
-	    pmv_engine_can(ep->engine.engine, PMV_ENGINE_QUIET)) {
-		ret = fi_ep_bind(ep->engine.fid, cq, chosen);
-		flags &= ~FI_TRANSMIT;
-		ep->initiator.tx_always = FI_COMPLETION;
-	}
-	return ret || !flags ? ret : fi_ep_bind(ep->engine.fid, cq, flags);
+	if ((flags & (FI_TRANSMIT | FI_SELECTIVE_COMPLETION)) != FI_TRANSMIT ||
+	    !pmv_engine_can(ep->engine.engine, PMV_ENGINE_QUIET))
+		return fi_ep_bind(ep->engine.fid, cq, flags);
+	/* The core is called twice: what it would refuse the second time is not begun. */
+	if ((flags & FI_RECV) && ep->initiator.owner.rx_queue)
+		return -FI_EINVAL;
+	ret = fi_ep_bind(ep->engine.fid, cq, (flags & ~FI_RECV) | FI_SELECTIVE_COMPLETION);
+	if (ret)
+		return ret;
+	ep->initiator.tx_always = FI_COMPLETION;
+	return flags & FI_RECV ? fi_ep_bind(ep->engine.fid, cq, FI_RECV) : 0;
 }
 
 static int bind_cq(struct pmv_ep *ep, struct pmv_cq *cq, uint64_t flags)

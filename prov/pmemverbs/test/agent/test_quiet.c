@@ -173,3 +173,42 @@ Test(quiet, the_applications_operations_are_told)
 		rig_close(rig);
 	}
 }
+
+static struct rig *open_unbound(void)
+{
+	return rig_open(&(struct rig_options){
+		.no_fence = true, .quiet = true, .no_cq = true, .not_enabled = true});
+}
+
+/* The core is bound in two steps: a call that is refused has taken neither. */
+Test(quiet, a_queue_that_is_refused_is_not_bound)
+{
+	struct rig *rig = open_unbound();
+	struct fid *cq = &rig->cq->fid;
+	char byte;
+
+	accepted(fi_ep_bind(rig->ep, cq, FI_RECV));
+	refused(fi_ep_bind(rig->ep, cq, FI_TRANSMIT | FI_RECV), FI_EINVAL);
+	refused(fi_ep_bind(rig->ep, cq, FI_TRANSMIT | FI_READ), FI_EBADFLAGS);
+	accepted(fi_ep_bind(rig->ep, cq, FI_TRANSMIT));
+	accepted(fi_enable(rig->ep));
+	post_each_kind(rig, &byte);
+	rig_close(rig);
+}
+
+/* What is bound stays as it is: with FI_SELECTIVE_COMPLETION. */
+Test(quiet, a_queue_that_is_bound_again_tells_no_more)
+{
+	struct rig *rig = open_unbound();
+	struct fid *cq = &rig->cq->fid;
+
+	accepted(fi_ep_bind(rig->ep, cq, FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION));
+	refused(fi_ep_bind(rig->ep, cq, FI_TRANSMIT), FI_EINVAL);
+	accepted(fi_enable(rig->ep));
+	accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(1), 0));
+	accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(2), FI_COMPLETION));
+	fake_complete(&rig->fake, SIZE_MAX);
+	rig_expect(rig, CONTEXT(2), RIG_WRITTEN);
+	rig_expect_nothing(rig);
+	rig_close(rig);
+}
