@@ -17,6 +17,9 @@ struct pmv_cq {
 	atomic_uint signals; /* fi_cq_signal calls so far ... */
 	atomic_uint heeded;  /* ... and those that some fi_cq_sread has returned for */
 	atomic_int sleepers;
+	/* So many waits do not begin with a look, as the last one was in vain (cq.c) ... */
+	atomic_uint unlooked;
+	atomic_uint in_vain;              /* ... so many of them, if the next one is, too */
 	struct pmv_ep *_Atomic closed_ep; /* freed with the next one, or the queue: ep.c */
 };
 

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_cq_look.c -- who waits for an acknowledgement looks before it sleeps, if that pays */
+#include <time.h>
+
+#include "base/clock.h"
+#include "objects/cq.h"
+#include "test/support/pair.h"
+
+int __real_clock_gettime(clockid_t clock, struct timespec *time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+int __real_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+
+/* Time, while somebody waits: it is what the test says, and so is when the target answers. */
+static struct {
+	struct pair *pair; /* NULL: time is real */
+	bool serving;
+	int64_t now;
+	int64_t step; /* each look at the clock takes so long */
+	int calls;
+	int serve_at; /* this call; sleeps are told apart */
+	int sleeps;   /* the target answers in each */
+} fake_time;
+
+static void serve(void)
+{
+	fake_time.serving = true;
+	pair_round(fake_time.pair);
+	fake_time.serving = false;
+}
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
+{
+	if (!fake_time.pair || fake_time.serving || clock != CLOCK_MONOTONIC)
+		return __real_clock_gettime(clock, time);
+	if (++fake_time.calls == fake_time.serve_at)
+		serve();
+	fake_time.now += fake_time.step;
+	*time = (struct timespec){.tv_sec = fake_time.now / 1000000000,
+				  .tv_nsec = fake_time.now % 1000000000};
+	return 0;
+}
+
+/* Without a thread of the agent this is how fi_cq_sread waits. */
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+	if (!fake_time.pair)
+		return __real_nanosleep(time, left);
+	fake_time.sleeps++;
+	serve();
+	return 0;
+}
+
+/* sleeps -- of a thread that waits for a commit; the target answers in the first one, or before */
+static int sleeps(struct pair *pair, int64_t step, int serve_at)
+{
+	struct fi_cq_tagged_entry entry;
+
+	accepted(pair_put(pair, DMP, 100, 50, CONTEXT(1), FI_COMMIT));
+	fake_time.now = pmv_clock_ns();
+	fake_time.step = step;
+	fake_time.calls = fake_time.sleeps = 0;
+	fake_time.serve_at = serve_at;
+	fake_time.pair = pair;
+	cr_assert_eq(fi_cq_sread(pair->home->cq, &entry, 1, NULL, -1), 1);
+	fake_time.pair = NULL;
+	cr_expect_eq(entry.op_context, CONTEXT(1));
+	return fake_time.sleeps;
+}
+
+#define SOON 20
+#define AT_LAST 100000 /* what must not be waited for ends the test then */
+#define LONG 100000    /* ns */
+
+static struct pair *open_pair(void)
+{
+	return pair_open(&(struct pair_options){.home = {.wait_obj = FI_WAIT_FD}});
+}
+
+Test(cq_look, finds_what_comes_soon)
+{
+	struct pair *pair = open_pair();
+
+	for (int i = 0; i < 3; i++)
+		cr_expect_eq(sleeps(pair, 0, SOON), 0);
+	pair_close(pair);
+}
+
+Test(cq_look, is_left_out_after_looks_in_vain)
+{
+	struct pair *pair = open_pair();
+
+	/* 1 after the first, 3 after the second, ... */
+	for (int most = 1; most < 8; most = 2 * most + 1) {
+		cr_expect_eq(sleeps(pair, LONG, AT_LAST), 1);
+		for (int i = 0; i < most; i++)
+			cr_expect_eq(sleeps(pair, 0, AT_LAST), 1, "%d of %d", i, most);
+	}
+	/* And as before, once it has paid. */
+	cr_expect_eq(sleeps(pair, 0, SOON), 0);
+	cr_expect_eq(sleeps(pair, LONG, AT_LAST), 1);
+	cr_expect_eq(sleeps(pair, 0, AT_LAST), 1);
+	cr_expect_eq(sleeps(pair, 0, SOON), 0);
+	pair_close(pair);
+}
+
+Test(cq_look, is_left_to_nobody_if_others_sleep)
+{
+	struct pair *pair = open_pair();
+
+	atomic_store(&pmv_to_cq(pair->home->cq)->sleepers, 1);
+	cr_expect_eq(sleeps(pair, 0, AT_LAST), 1);
+	atomic_store(&pmv_to_cq(pair->home->cq)->sleepers, 0);
+	cr_expect_eq(sleeps(pair, 0, SOON), 0);
+	pair_close(pair);
+}
