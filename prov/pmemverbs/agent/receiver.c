@@ -42,28 +42,34 @@ void pmv_receiver_queue_ack(struct pmv_receiver *receiver, uint64_t number, enum
  */
 #define MOST_SENDING PMV_SLOTS
 
-/* post -- what we send by ourselves; awaited: somebody waits until it was sent */
-static ssize_t post(struct pmv_receiver *receiver, const struct iovec *iov, void *desc,
-		    const struct fi_rma_iov *to, bool awaited)
+/*
+ * begin -- before something is sent by ourselves: its operation, or NULL if it has no entry;
+ * awaited: somebody waits until it was sent.  False: not now
+ */
+static inline bool begin(const struct pmv_receiver *receiver, bool awaited, struct pmv_op **op)
 {
 	const struct pmv_link *link = receiver->link;
-	struct pmv_op_owner *owner = link->owner;
-	struct pmv_op *op = NULL;
-	ssize_t ret;
+	unsigned int every = link->quiet ? PMV_SIGNAL_EVERY : 1;
 
-	if (awaited || pmv_link_signals(link, receiver->posted + 1)) {
-		unsigned int every = link->quiet ? PMV_SIGNAL_EVERY : 1;
+	*op = NULL;
+	if (!awaited && !pmv_link_signals(link, receiver->posted + 1))
+		return true;
+	if (atomic_load(&link->owner->sending) < MOST_SENDING / every)
+		*op = pmv_op_get(link->owner, PMV_OP_OWN);
+	if (!*op)
+		return false;
+	/* Nothing is to be done when it was sent. */
+	(*op)->ordinary = true;
+	/* Before it is posted: it may have ended afterwards. */
+	atomic_fetch_add(&link->owner->sending, 1);
+	return true;
+}
 
-		if (atomic_load(&owner->sending) < MOST_SENDING / every)
-			op = pmv_op_get(owner, PMV_OP_OWN);
-		if (!op)
-			return -FI_EAGAIN;
-		/* Nothing is to be done when it was sent. */
-		op->ordinary = true;
-		/* Before it is posted: it may have ended afterwards. */
-		atomic_fetch_add(&owner->sending, 1);
-	}
-	ret = pmv_link_write(link, iov, desc, to, op, 0);
+/* end -- it was posted, or not: then it does not count, and nobody needs the operation */
+static inline ssize_t end(struct pmv_receiver *receiver, struct pmv_op *op, ssize_t ret)
+{
+	struct pmv_op_owner *owner = receiver->link->owner;
+
 	receiver->posted += !ret;
 	if (!ret || !op)
 		return ret;
@@ -72,14 +78,15 @@ static ssize_t post(struct pmv_receiver *receiver, const struct iovec *iov, void
 	return ret;
 }
 
-/* post_part -- of the outbox, which was filled, to the same place in the peer's block */
+/* post_part -- of the outbox, which was filled */
 static ssize_t post_part(struct pmv_receiver *receiver, size_t at, size_t len, bool awaited)
 {
 	const struct pmv_link *link = receiver->link;
-	const struct iovec iov = {link->outbox + at, len};
-	const struct fi_rma_iov to = {link->peer.addr + at, len, link->peer.key};
+	struct pmv_op *op;
 
-	return post(receiver, &iov, link->desc, &to, awaited);
+	if (!begin(receiver, awaited, &op))
+		return -FI_EAGAIN;
+	return end(receiver, op, pmv_link_post(link, link->outbox + at, at, len, op, 0));
 }
 
 static ssize_t post_ack(struct pmv_receiver *receiver, const struct pmv_queued_ack *queued)
@@ -131,8 +138,12 @@ static ssize_t post_large(struct pmv_receiver *receiver, const struct pmv_large_
 {
 	const struct iovec iov = {large->memory + result->at, result->len};
 	const struct fi_rma_iov to = {result->addr, result->len, result->key};
+	void *desc = large->mr ? fi_mr_desc(large->mr) : NULL;
+	struct pmv_op *op;
 
-	return post(receiver, &iov, large->mr ? fi_mr_desc(large->mr) : NULL, &to, false);
+	if (!begin(receiver, false, &op))
+		return -FI_EAGAIN;
+	return end(receiver, op, pmv_link_write(receiver->link, &iov, desc, &to, op, 0));
 }
 
 /* post_reply -- if it has the slot, behind large results, of which some may be posted already */
