@@ -149,18 +149,27 @@ static inline void pmv_agent_progress(struct pmv_agent *agent)
 }
 
 /*
- * pmv_agent_follow -- the thread's rest begins; reads of this queue prolong it, if they are many
- * pmv_agent_unfollow -- it has ended, and its timer ends no later sleep
+ * pmv_agent_follow -- the thread's rest begins; reads of this queue prolong it, if they are many.
+ * If the queue is slept on, the rest has no end before the call has. pmv_agent_unfollow -- it has
+ * ended, and its timer ends no later sleep
  */
 void pmv_agent_follow(struct pmv_agent *agent, const struct pmv_queue *queue);
 void pmv_agent_unfollow(struct pmv_agent *agent);
 void pmv_agent_prolong_rest(struct pmv_agent *agent, const struct pmv_queue *queue);
+void pmv_agent_await_next_call(struct pmv_agent *agent, const struct pmv_queue *queue);
 
 /* pmv_agent_has_read -- the application has read a queue, and found nothing */
 static inline void pmv_agent_has_read(struct pmv_agent *agent, const struct pmv_queue *queue)
 {
 	if (atomic_load_explicit(&agent->followed, memory_order_relaxed) == queue)
 		pmv_agent_prolong_rest(agent, queue);
+}
+
+/* pmv_agent_has_left -- nobody is in fi_cq_sread any more, where all that comes ends the sleep */
+static inline void pmv_agent_has_left(struct pmv_agent *agent, const struct pmv_queue *queue)
+{
+	if (atomic_load(&agent->followed) == queue)
+		pmv_agent_await_next_call(agent, queue);
 }
 
 /* pmv_agent_has_use_for_calls -- has it to know that the application reads a queue? */

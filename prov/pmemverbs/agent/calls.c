@@ -75,8 +75,14 @@ static void prolong(struct pmv_agent *agent, unsigned int reads, int64_t now)
 
 void pmv_agent_follow(struct pmv_agent *agent, const struct pmv_queue *queue)
 {
-	/* It may have been closed since it was looked at. */
-	prolong(agent, queue ? atomic_load(&queue->reads) : 0, pmv_clock_ns());
+	bool sleeps = queue && queue->slept_on;
+
+	atomic_store_explicit(&agent->followed_ns, 0, memory_order_relaxed);
+	if (sleeps)
+		atomic_store(&agent->followed, queue);
+	/* The call may have ended, or the queue been closed, since it was looked at. */
+	if (!sleeps || !atomic_load(&queue->sleepers))
+		prolong(agent, queue ? atomic_load(&queue->reads) : 0, pmv_clock_ns());
 	atomic_store(&agent->followed, queue);
 }
 
@@ -87,6 +93,12 @@ void pmv_agent_unfollow(struct pmv_agent *agent)
 	set_timer(agent, 0);
 }
 
+/* is_old -- not each read prolongs the rest: that takes as long as some reads */
+static bool is_old(int64_t ns)
+{
+	return ns > PMV_IDLE_LONGEST_NAP_NS - 2 * PMV_IDLE_MOST_BETWEEN_CALLS_NS;
+}
+
 void pmv_agent_prolong_rest(struct pmv_agent *agent, const struct pmv_queue *queue)
 {
 	int64_t now = pmv_clock_ns();
@@ -94,10 +106,16 @@ void pmv_agent_prolong_rest(struct pmv_agent *agent, const struct pmv_queue *que
 	unsigned int before = atomic_load_explicit(&agent->followed_reads, memory_order_relaxed);
 	unsigned int reads = atomic_load_explicit(&queue->reads, memory_order_relaxed);
 
-	/* Not each time: it takes as long as some reads. */
-	if (ns > PMV_IDLE_LONGEST_NAP_NS - 2 * PMV_IDLE_MOST_BETWEEN_CALLS_NS &&
-	    pmv_idle_plan_is_polled(false, reads - before, ns))
+	if (is_old(ns) && pmv_idle_plan_is_polled(false, reads - before, ns))
 		prolong(agent, reads, now);
+}
+
+void pmv_agent_await_next_call(struct pmv_agent *agent, const struct pmv_queue *queue)
+{
+	int64_t now = pmv_clock_ns();
+
+	if (is_old(now - atomic_load_explicit(&agent->followed_ns, memory_order_relaxed)))
+		prolong(agent, atomic_load_explicit(&queue->reads, memory_order_relaxed), now);
 }
 
 void pmv_agent_wake_for_requests(struct pmv_agent *agent)

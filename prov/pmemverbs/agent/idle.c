@@ -166,12 +166,40 @@ static enum pmv_descriptors look_at(struct pmv_agent *agent, struct pmv_queue *q
 	return ret || poll(&fd, 1, 0) > 0 ? PMV_DESCRIPTORS_READY : PMV_DESCRIPTORS_QUIET;
 }
 
+/* is_slept_on -- in a call, which all that comes ends; not where peers ask for something */
+static bool is_slept_on(const struct pmv_agent *agent, const struct pmv_queue *queue)
+{
+	return atomic_load(&queue->sleepers) && !atomic_load(&agent->looks.until_ns);
+}
+
+/* find_readers -- whose calls move the data: of queues that are polled, or of one that is slept on
+ */
+static void find_readers(struct pmv_agent *agent, struct pmv_idle_facts *facts, int64_t now)
+{
+	struct pmv_queue *queue, *slept_on = NULL;
+	unsigned int sleeping = 0;
+
+	facts->polled = 0;
+	TAILQ_FOREACH(queue, &agent->pinned, next_pinned)
+	{
+		queue->slept_on = false;
+		facts->polled += is_polled(queue, now);
+		if (is_slept_on(agent, queue)) {
+			slept_on = queue;
+			sleeping++;
+		}
+	}
+	/* There is one timer, which tells that a call has ended. */
+	facts->slept_on = !facts->polled && sleeping == 1;
+	if (facts->slept_on)
+		slept_on->slept_on = true;
+}
+
 /* find_descriptors -- must a core be called again before the thread can sleep on descriptors? */
 static void find_descriptors(struct pmv_agent *agent, struct pmv_idle_facts *facts, int64_t now)
 {
 	struct pmv_queue *queue;
 
-	facts->polled = 0;
 	facts->descriptors = PMV_DESCRIPTORS_UNKNOWN;
 	if (!agent->engine->core->manual_progress)
 		return;
@@ -181,16 +209,15 @@ static void find_descriptors(struct pmv_agent *agent, struct pmv_idle_facts *fac
 	pthread_mutex_lock(&agent->lock);
 	pmv_queues_pin(agent, true);
 	pthread_mutex_unlock(&agent->lock);
+	find_readers(agent, facts, now);
 	TAILQ_FOREACH(queue, &agent->pinned, next_pinned)
 	{
 		enum pmv_descriptors one = PMV_DESCRIPTORS_QUIET;
 
-		if (is_polled(queue, now)) {
+		if (queue->polled || queue->slept_on)
 			drop_edges(agent, queue);
-			facts->polled++;
-		} else {
+		else
 			one = look_at(agent, queue);
-		}
 		if (one > facts->descriptors)
 			facts->descriptors = one;
 	}
@@ -264,15 +291,16 @@ static void prepare(struct pmv_agent *agent, struct pmv_idle_facts *facts, int64
 	facts->prepared = true;
 }
 
-/* follow -- the reads of the one queue that is polled prolong the rest, which begins */
+/* follow -- the calls of the one queue that is polled, or slept on, prolong the rest, which begins
+ */
 static void follow(struct pmv_agent *agent)
 {
-	struct pmv_queue *queue, *polled = NULL;
+	struct pmv_queue *queue, *followed = NULL;
 
 	pthread_mutex_lock(&agent->lock);
 	TAILQ_FOREACH(queue, &agent->queues, next_of_agent)
-	polled = queue->polled ? queue : polled;
-	pmv_agent_follow(agent, polled);
+	followed = queue->polled || queue->slept_on ? queue : followed;
+	pmv_agent_follow(agent, followed);
 	pthread_mutex_unlock(&agent->lock);
 }
 
@@ -305,17 +333,18 @@ static bool wait_for_edges(struct pmv_agent *agent, int64_t ns)
 static void sleep_now(struct pmv_agent *agent, struct pmv_idle_plan *plan, enum pmv_idle_action how,
 		      int64_t ns)
 {
+	bool follows = how == PMV_IDLE_FOLLOW || how == PMV_IDLE_SLEEP_BESIDE;
 	uint64_t kicks;
 	bool woken;
 
-	if (how == PMV_IDLE_FOLLOW)
+	if (follows)
 		follow(agent);
-	if (how == PMV_IDLE_FOLLOW || how == PMV_IDLE_SLEEP_DESCRIPTORS)
+	if (follows || how == PMV_IDLE_SLEEP_DESCRIPTORS)
 		woken = wait_for_edges(agent, ns);
 	else
 		woken = sleep_for(agent, how, ns) &&
 			(how != PMV_IDLE_REST || wait_for_edges(agent, 0));
-	if (how == PMV_IDLE_FOLLOW)
+	if (follows)
 		unfollow(agent, woken);
 	atomic_store(&agent->asleep, false);
 	atomic_fetch_add(&agent->sleeps, 1);

@@ -89,7 +89,7 @@ static void sleep_is_over(struct pmv_idle_plan *plan, bool woken)
 	plan->listen_ns = 0;
 	if (plan->last == PMV_IDLE_REST || plan->last == PMV_IDLE_FOLLOW)
 		plan->calls = 0;
-	if (plan->last == PMV_IDLE_SLEEP_DESCRIPTORS) {
+	if (plan->last == PMV_IDLE_SLEEP_DESCRIPTORS || plan->last == PMV_IDLE_SLEEP_BESIDE) {
 		plan->calls = 0;
 		plan->sleep_ns = PMV_IDLE_LEAST_SLEEP_NS;
 		plan->event_ns = woken ? PMV_IDLE_LEAST_EVENT_NS
@@ -248,7 +248,9 @@ static enum pmv_idle_action choose_sleep(struct pmv_idle_plan *plan,
 			plan->patience = PMV_IDLE_LEAST_PATIENCE;
 		*ns = PMV_IDLE_STUCK_EVENT_NS;
 	}
-	return facts->polled ? rest(plan, facts, ns) : PMV_IDLE_SLEEP_DESCRIPTORS;
+	if (facts->polled)
+		return rest(plan, facts, ns);
+	return facts->slept_on ? PMV_IDLE_SLEEP_BESIDE : PMV_IDLE_SLEEP_DESCRIPTORS;
 }
 
 static enum pmv_idle_action next(struct pmv_idle_plan *plan, const struct pmv_idle_facts *facts,

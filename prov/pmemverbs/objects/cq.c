@@ -175,7 +175,7 @@ static bool is_signaled(struct pmv_cq *cq, unsigned heeded)
 	if (signals == heeded)
 		return false;
 	atomic_store(&cq->heeded, signals);
-	if (atomic_load(&cq->sleepers) > 1)
+	if (atomic_load(&cq->queue.sleepers) > 1)
 		pmv_queue_wake(&cq->queue);
 	return true;
 }
@@ -190,7 +190,7 @@ static void begin_look(struct pmv_cq *cq, struct look *look)
 	unsigned unlooked = atomic_load(&cq->unlooked);
 
 	look->until_ns = pmv_clock_ns() + LOOK_BEFORE_SLEEP_NS;
-	look->on = !unlooked && atomic_load(&cq->sleepers) == 1;
+	look->on = !unlooked && atomic_load(&cq->queue.sleepers) == 1;
 	if (unlooked)
 		atomic_store(&cq->unlooked, unlooked - 1);
 }
@@ -258,9 +258,10 @@ static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void 
 
 	if (cq->queue.epoll_fd < 0)
 		return -FI_ENOSYS;
-	atomic_fetch_add(&cq->sleepers, 1);
+	atomic_fetch_add(&cq->queue.sleepers, 1);
 	ret = read_or_wait(fid, buf, count, cond, timeout);
-	atomic_fetch_sub(&cq->sleepers, 1);
+	if (atomic_fetch_sub(&cq->queue.sleepers, 1) == 1)
+		pmv_agent_has_left(&cq->domain->agent, &cq->queue);
 	return ret;
 }
 

@@ -16,7 +16,6 @@ struct pmv_cq {
 	enum fi_cq_wait_cond wait_cond;
 	atomic_uint signals; /* fi_cq_signal calls so far ... */
 	atomic_uint heeded;  /* ... and those that some fi_cq_sread has returned for */
-	atomic_int sleepers;
 	/* So many waits do not begin with a look, as the last one was in vain (cq.c) ... */
 	atomic_uint unlooked;
 	atomic_uint in_vain;              /* ... so many of them, if the next one is, too */

@@ -84,7 +84,7 @@ test_chain_SOURCES = %D%/agent/test_chain.c %D%/agent/test_chain_message.c \
 	%D%/agent/test_free_list.c %D%/agent/disks.c %D%/agent/disks.h
 test_complaint_SOURCES = %D%/agent/test_complaint.c
 test_hint_SOURCES = %D%/agent/test_hint.c
-test_idle_SOURCES = %D%/agent/test_idle.c
+test_idle_SOURCES = %D%/agent/test_idle.c %D%/agent/test_idle_beside.c %D%/agent/idle_scene.c %D%/agent/idle_scene.h
 test_idle_plan_SOURCES = %D%/agent/test_idle_plan.c
 test_status_query_SOURCES = %D%/agent/test_status_query.c
 test_quiet_SOURCES = %D%/agent/test_quiet.c

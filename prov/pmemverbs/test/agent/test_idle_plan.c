@@ -183,6 +183,28 @@ static const struct row rows[] = {
 	 PMV_IDLE_REST,
 	 700 * US},
 
+	/* Beside who sleeps in a call. */
+	{"a queue is slept on",
+	 {LATER},
+	 {IN_CALLS, .slept_on = true},
+	 PMV_IDLE_SLEEP_BESIDE,
+	 10 * MS},
+	{"for a long time",
+	 {.event_ns = 160 * MS, LATER},
+	 {IN_CALLS, .slept_on = true},
+	 PMV_IDLE_SLEEP_BESIDE,
+	 160 * MS},
+	{"another queue has something",
+	 {LATER},
+	 {IN_CALLS, .slept_on = true, READY},
+	 PMV_IDLE_LOOK,
+	 0},
+	{"a request has come",
+	 {LATER},
+	 {IN_CALLS, .slept_on = true, .waits = true},
+	 PMV_IDLE_LOOK,
+	 0},
+
 	/* On descriptors. */
 	{"none is ready",
 	 {LATER},
@@ -270,15 +292,17 @@ Test(idle_plan, intervals_grow_and_begin_again_after_a_request)
 
 Test(idle_plan, sleeps_on_descriptors_grow_until_one_is_ready)
 {
-	const struct pmv_idle_facts facts = {.prepared = true, .in_calls = true};
-	struct pmv_idle_plan plan;
+	for (int slept_on = 0; slept_on < 2; slept_on++) {
+		const struct pmv_idle_facts facts = {IN_CALLS, .slept_on = slept_on};
+		struct pmv_idle_plan plan;
 
-	pmv_idle_plan_init(&plan);
-	for (int64_t ns = 10 * MS; ns < 200 * MS; ns *= 2)
-		cr_expect_eq(sleep_once(&plan, &facts, PMV_IDLE_SLEPT), ns);
-	cr_expect_eq(sleep_once(&plan, &facts, PMV_IDLE_SLEPT), 200 * MS);
-	cr_expect_eq(sleep_once(&plan, &facts, PMV_IDLE_WOKEN), 200 * MS);
-	cr_expect_eq(sleep_once(&plan, &facts, PMV_IDLE_SLEPT), 10 * MS);
+		pmv_idle_plan_init(&plan);
+		for (int64_t ns = 10 * MS; ns < 200 * MS; ns *= 2)
+			cr_expect_eq(sleep_once(&plan, &facts, PMV_IDLE_SLEPT), ns);
+		cr_expect_eq(sleep_once(&plan, &facts, PMV_IDLE_SLEPT), 200 * MS);
+		cr_expect_eq(sleep_once(&plan, &facts, PMV_IDLE_WOKEN), 200 * MS);
+		cr_expect_eq(sleep_once(&plan, &facts, PMV_IDLE_SLEPT), 10 * MS);
+	}
 }
 
 /* Room for an acknowledgement comes with a call of another thread, which tells nobody. */

@@ -108,9 +108,9 @@ Test(cq_look, is_left_to_nobody_if_others_sleep)
 {
 	struct pair *pair = open_pair();
 
-	atomic_store(&pmv_to_cq(pair->home->cq)->sleepers, 1);
+	atomic_store(&pmv_to_cq(pair->home->cq)->queue.sleepers, 1);
 	cr_expect_eq(sleeps(pair, 0, AT_LAST), 1);
-	atomic_store(&pmv_to_cq(pair->home->cq)->sleepers, 0);
+	atomic_store(&pmv_to_cq(pair->home->cq)->queue.sleepers, 0);
 	cr_expect_eq(sleeps(pair, 0, SOON), 0);
 	pair_close(pair);
 }

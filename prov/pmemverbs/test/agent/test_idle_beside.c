@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_idle_beside.c -- the agent's thread beside an application that sleeps in fi_cq_sread */
+#include "test/agent/idle_scene.h"
+
+static atomic_uint *sleepers_of(int i)
+{
+	return &pmv_to_cq(scene.cqs[i])->queue.sleepers;
+}
+
+/* begin_beside -- the application sleeps in fi_cq_sread, on so many of the queues */
+static void begin_beside(int queues, int sleepers)
+{
+	scene_begin(queues, 0);
+	for (int i = 0; i < sleepers; i++)
+		atomic_store(sleepers_of(i), 1);
+}
+
+/* call -- fi_cq_sread that finds nothing */
+static void call(void)
+{
+	struct fi_cq_tagged_entry entry;
+
+	cr_assert_eq(fi_cq_sread(scene.cqs[0], &entry, 1, NULL, 0), -FI_EAGAIN);
+}
+
+/* leave -- the call that slept has ended */
+static void leave(void)
+{
+	atomic_store(sleepers_of(0), 0);
+	call();
+}
+
+static void expect_left_to_it(void)
+{
+	cr_assert_not(awaits(scene.cqs[0]));
+}
+
+/* What comes there ends the call's sleep: to wake both takes time from the one that waits. */
+Test(idle, thread_is_not_woken_by_a_queue_that_is_slept_on)
+{
+	begin_beside(2, 1);
+	scene.at_each_step = expect_left_to_it;
+	rounds_until(scene.now + 1000 * MS);
+	cr_expect(awaits(scene.cqs[1]));
+	/* It sleeps for 10 ms, for 20, and so on up to 200. */
+	cr_expect_leq(scene.sleeps, 10, "%u", scene.sleeps);
+	cr_expect_eq(scene.expires, INT64_MAX);
+	scene_end();
+}
+
+static void leave_soon(void)
+{
+	/* In the longest sleep. */
+	if (scene.sleeps < 8)
+		return;
+	scene.at_each_step = NULL;
+	scene.found = scene.now;
+	leave();
+}
+
+Test(idle, thread_is_back_soon_after_the_call_has_ended)
+{
+	begin_beside(1, 1);
+	scene.at_each_step = leave_soon;
+	while (scene.at_each_step)
+		pmv_idle(scene.agent, &scene.plan, false);
+	cr_expect_leq(scene.now - scene.found, MS + STEP);
+	rounds_until(scene.now + 1);
+	cr_expect(awaits(scene.cqs[0]));
+	scene_end();
+}
+
+static void leave_at_a_look(void)
+{
+	scene.at_a_look = NULL;
+	scene.found = scene.now;
+	leave();
+}
+
+/* Then nothing tells of the end any more. */
+Test(idle, thread_sees_a_call_that_ends_while_it_prepares_its_sleep)
+{
+	begin_beside(2, 1);
+	/* At the other queue's descriptor. */
+	scene.at_a_look = leave_at_a_look;
+	while (!scene.sleeps)
+		pmv_idle(scene.agent, &scene.plan, false);
+	cr_expect_leq(scene.now - scene.found, MS + STEP);
+	rounds_until(scene.now + 1);
+	cr_expect(awaits(scene.cqs[0]));
+	scene_end();
+}
+
+static void call_again(void)
+{
+	if (scene.now >= scene.until[0])
+		return;
+	atomic_fetch_xor(sleepers_of(0), 1);
+	if (!atomic_load(sleepers_of(0)))
+		call();
+}
+
+/* Each call prolongs the rest, and one system call a millisecond is enough for that. */
+Test(idle, thread_is_not_woken_beside_calls_that_follow_each_other)
+{
+	begin_beside(1, 1);
+	scene.until[0] = scene.now;
+	rounds_until(scene.now + 1);
+	scene.until[0] = scene.now + 200 * MS;
+	scene.at_each_step = call_again;
+	scene.sleeps = scene.settings = 0;
+	rounds_until(scene.until[0]);
+	cr_expect_leq(scene.sleeps, 8, "%u", scene.sleeps);
+	cr_expect_leq(scene.settings, 260, "%u", scene.settings);
+	scene_end();
+}
+
+/* There is one timer. */
+Test(idle, thread_is_woken_where_two_queues_are_slept_on)
+{
+	begin_beside(2, 2);
+	rounds_until(scene.now + 1);
+	cr_expect(awaits(scene.cqs[0]));
+	cr_expect(awaits(scene.cqs[1]));
+	scene_end();
+}
+
+Test(idle, thread_is_woken_by_a_queue_that_is_slept_on_beside_one_that_is_polled)
+{
+	begin_beside(2, 1);
+	scene.until[1] = scene.now + 100 * MS;
+	rounds_until(scene.now + 50 * MS);
+	cr_expect(awaits(scene.cqs[0]));
+	cr_expect_not(awaits(scene.cqs[1]));
+	scene_end();
+}
+
+/* call_and_kick -- a call ends, and then the thread's sleep */
+static void call_and_kick(void)
+{
+	scene.at_each_step = NULL;
+	leave();
+	atomic_store(sleepers_of(0), 1);
+	pmv_agent_kick(scene.agent);
+}
+
+/* The timer was set a moment ago, and is not any more. */
+Test(idle, thread_is_back_soon_after_a_call_also_if_it_was_kicked_just_before)
+{
+	begin_beside(1, 1);
+	scene.at_each_step = call_and_kick;
+	pmv_idle(scene.agent, &scene.plan, false);
+	cr_assert_null(scene.at_each_step);
+	scene.sleeps = 8;
+	scene.at_each_step = leave_soon;
+	while (scene.at_each_step)
+		pmv_idle(scene.agent, &scene.plan, false);
+	cr_expect_leq(scene.now - scene.found, MS + STEP);
+	scene_end();
+}
+
+/* Who is to be served need not wait for a thread that wakes the other one. */
+Test(idle, thread_is_woken_where_peers_have_asked_for_something)
+{
+	begin_beside(1, 1);
+	atomic_store(&scene.agent->looks.until_ns, 1);
+	rounds_until(scene.now + 1);
+	cr_expect(awaits(scene.cqs[0]));
+	scene_end();
+}
