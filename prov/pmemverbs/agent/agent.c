@@ -39,6 +39,8 @@ int pmv_agent_init(struct pmv_agent *agent, const struct pmv_engine *engine)
 	agent->edges_fd = epoll_create1(EPOLL_CLOEXEC);
 	agent->rest_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
 	agent->batch = calloc(1, sizeof(*agent->batch));
+	event.data.fd = agent->kick_fd;
+	edge.data.fd = agent->rest_fd;
 	if (agent->kick_fd < 0 || agent->edges_fd < 0 || agent->rest_fd < 0 || !agent->batch ||
 	    epoll_ctl(agent->edges_fd, EPOLL_CTL_ADD, agent->kick_fd, &event) ||
 	    epoll_ctl(agent->edges_fd, EPOLL_CTL_ADD, agent->rest_fd, &edge)) {

@@ -18,11 +18,14 @@
 #include "progress/queue.h"
 
 /* likely_until -- a request is; over a NIC peers rely on the windows that they were told */
-static int64_t likely_until(const struct pmv_agent *agent, int64_t now)
+static int64_t likely_until(const struct pmv_agent *agent, const struct pmv_idle_plan *plan,
+			    int64_t now)
 {
+	int64_t until = atomic_load(&agent->looks.until_ns);
+
 	if (agent->engine->core->manual_progress && pmv_syncing_lets_sleep(&agent->syncing, now))
 		return 0;
-	return atomic_load(&agent->looks.until_ns);
+	return plan->traffic_until_ns > until ? plan->traffic_until_ns : until;
 }
 
 /* sleep_for -- until what ends such a sleep comes; false: nothing did in this time */
@@ -121,7 +124,7 @@ void pmv_idle_ask_for_hints(struct pmv_agent *agent)
 /* add_edges -- of a queue, once; the kernel removes a descriptor when it is closed */
 static bool add_edges(struct pmv_agent *agent, struct pmv_queue *queue)
 {
-	struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+	struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = queue->core_fd};
 
 	if (!queue->edges && !epoll_ctl(agent->edges_fd, EPOLL_CTL_ADD, queue->core_fd, &event))
 		queue->edges = true;
@@ -166,10 +169,11 @@ static enum pmv_descriptors look_at(struct pmv_agent *agent, struct pmv_queue *q
 	return ret || poll(&fd, 1, 0) > 0 ? PMV_DESCRIPTORS_READY : PMV_DESCRIPTORS_QUIET;
 }
 
-/* is_slept_on -- in a call, which all that comes ends; not where peers ask for something */
+/* is_slept_on -- in a call, which all that comes ends; only where nothing comes but answers */
 static bool is_slept_on(const struct pmv_agent *agent, const struct pmv_queue *queue)
 {
-	return atomic_load(&queue->sleepers) && !atomic_load(&agent->looks.until_ns);
+	return atomic_load(&queue->sleepers) && pmv_op_pool_is_used(queue->pool) &&
+	       !atomic_load(&agent->looks.until_ns);
 }
 
 /* find_readers -- whose calls move the data: of queues that are polled, or of one that is slept on
@@ -267,7 +271,8 @@ static bool hand_over(struct pmv_agent *agent)
  * prepare -- from here on a kick ends the sleep.  Then look for requests that came without a
  * kick: other threads move data, and preparing the sleep may do so, too.
  */
-static void prepare(struct pmv_agent *agent, struct pmv_idle_facts *facts, int64_t *now)
+static void prepare(struct pmv_agent *agent, const struct pmv_idle_plan *plan,
+		    struct pmv_idle_facts *facts, int64_t *now)
 {
 	struct pmv_looks *looks = &agent->looks;
 	bool handed_over;
@@ -279,7 +284,7 @@ static void prepare(struct pmv_agent *agent, struct pmv_idle_facts *facts, int64
 	pthread_mutex_lock(&agent->lock);
 	facts->watching = pmv_agent_wake_sleepers(agent);
 	facts->waits = pmv_service_waits(agent);
-	facts->until_ns = likely_until(agent, *now);
+	facts->until_ns = likely_until(agent, plan, *now);
 	pmv_look_park(looks, *now);
 	facts->unfinished = looks->unfinished;
 	facts->expecting = looks->expecting;
@@ -322,35 +327,58 @@ static void unfollow(struct pmv_agent *agent, bool woken)
 	pthread_mutex_unlock(&agent->lock);
 }
 
-/* wait_for_edges -- or a kick; false: neither came in this time */
-static bool wait_for_edges(struct pmv_agent *agent, int64_t ns)
+/* wait_for_edges -- or a kick; false: neither came in this time.  core: one of the core's has come
+ */
+static bool wait_for_edges(struct pmv_agent *agent, int64_t ns, bool *core)
 {
 	struct epoll_event events[16];
+	int count = epoll_wait(agent->edges_fd, events, 16, (int) (ns / 1000000));
 
-	return epoll_wait(agent->edges_fd, events, 16, (int) (ns / 1000000)) > 0;
+	*core = false;
+	for (int i = 0; i < count; i++)
+		*core |= events[i].data.fd != agent->kick_fd && events[i].data.fd != agent->rest_fd;
+	return count > 0;
+}
+
+/* is_traffic -- nobody here has posted anything: what a core has moved is what peers do */
+static bool is_traffic(struct pmv_agent *agent)
+{
+	const struct pmv_queue *queue;
+	bool none;
+
+	pthread_mutex_lock(&agent->lock);
+	queue = TAILQ_FIRST(&agent->queues);
+	none = queue && !pmv_op_pool_is_used(queue->pool);
+	pthread_mutex_unlock(&agent->lock);
+	return none;
 }
 
 static void sleep_now(struct pmv_agent *agent, struct pmv_idle_plan *plan, enum pmv_idle_action how,
 		      int64_t ns)
 {
 	bool follows = how == PMV_IDLE_FOLLOW || how == PMV_IDLE_SLEEP_BESIDE;
+	enum pmv_idle_event end = PMV_IDLE_SLEPT;
+	bool woken, core = false;
 	uint64_t kicks;
-	bool woken;
 
 	if (follows)
 		follow(agent);
 	if (follows || how == PMV_IDLE_SLEEP_DESCRIPTORS)
-		woken = wait_for_edges(agent, ns);
+		woken = wait_for_edges(agent, ns, &core);
 	else
 		woken = sleep_for(agent, how, ns) &&
-			(how != PMV_IDLE_REST || wait_for_edges(agent, 0));
+			(how != PMV_IDLE_REST || wait_for_edges(agent, 0, &core));
 	if (follows)
 		unfollow(agent, woken);
 	atomic_store(&agent->asleep, false);
 	atomic_fetch_add(&agent->sleeps, 1);
 	if (woken)
 		atomic_fetch_add(&agent->wakes, 1);
-	pmv_idle_plan_tell(plan, woken ? PMV_IDLE_WOKEN : PMV_IDLE_SLEPT, 0);
+	if (woken)
+		end = how == PMV_IDLE_SLEEP_DESCRIPTORS && core && is_traffic(agent)
+			      ? PMV_IDLE_TRAFFIC
+			      : PMV_IDLE_WOKEN;
+	pmv_idle_plan_tell(plan, end, end == PMV_IDLE_TRAFFIC ? pmv_clock_ns() : 0);
 	if (woken && read(agent->kick_fd, &kicks, sizeof(kicks)) < 0)
 		return;
 }
@@ -375,7 +403,7 @@ static bool carry_out(struct pmv_agent *agent, struct pmv_idle_plan *plan,
 		search(agent, *now);
 		return true;
 	case PMV_IDLE_PREPARE:
-		prepare(agent, facts, now);
+		prepare(agent, plan, facts, now);
 		return true;
 	default:
 		sleep_now(agent, plan, action, ns);
@@ -403,7 +431,7 @@ void pmv_idle(struct pmv_agent *agent, struct pmv_idle_plan *plan, bool busy)
 			/* Only this thread changes `expecting`. */
 			facts.expecting = agent->looks.expecting;
 			facts.unhinted = atomic_load(&agent->looks.unhinted);
-			facts.until_ns = likely_until(agent, now);
+			facts.until_ns = likely_until(agent, plan, now);
 			facts.calls =
 				atomic_load_explicit(&agent->looking_calls, memory_order_relaxed);
 		}

@@ -77,6 +77,7 @@ bool pmv_idle_plan_is_polled(bool before, unsigned int reads, int64_t ns)
 void pmv_idle_plan_init(struct pmv_idle_plan *plan)
 {
 	*plan = (struct pmv_idle_plan){
+		.traffic_ns = PMV_IDLE_LEAST_TRAFFIC_NS,
 		.sleep_ns = PMV_IDLE_LEAST_SLEEP_NS,
 		.event_ns = PMV_IDLE_LEAST_EVENT_NS,
 		.unfinished_ns = PMV_IDLE_LEAST_UNFINISHED_NS,
@@ -100,6 +101,16 @@ static void sleep_is_over(struct pmv_idle_plan *plan, bool woken)
 		plan->search_ns = 0;
 }
 
+static void look_for_traffic(struct pmv_idle_plan *plan, int64_t now)
+{
+	int64_t began = plan->traffic_until_ns - plan->traffic_ns;
+	bool soon = now - began <= PMV_IDLE_LONGEST_TRAFFIC_NS;
+
+	plan->traffic_ns = within(soon ? 2 * plan->traffic_ns : plan->traffic_ns / 2,
+				  PMV_IDLE_LEAST_TRAFFIC_NS, PMV_IDLE_LONGEST_TRAFFIC_NS);
+	plan->traffic_until_ns = now + plan->traffic_ns;
+}
+
 void pmv_idle_plan_tell(struct pmv_idle_plan *plan, enum pmv_idle_event event, int64_t now)
 {
 	switch (event) {
@@ -115,6 +126,10 @@ void pmv_idle_plan_tell(struct pmv_idle_plan *plan, enum pmv_idle_event event, i
 		break;
 	case PMV_IDLE_FORGED:
 		plan->ignore_hints_until_ns = now + PMV_IDLE_LONGEST_SLEEP_NS;
+		break;
+	case PMV_IDLE_TRAFFIC:
+		look_for_traffic(plan, now);
+		sleep_is_over(plan, true);
 		break;
 	case PMV_IDLE_WOKEN:
 	case PMV_IDLE_SLEPT:

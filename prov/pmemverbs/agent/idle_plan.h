@@ -81,6 +81,13 @@ enum {
 	PMV_IDLE_LEAST_PATIENCE = 8,
 	/* After so many reads of an attended queue the application is polling it (queues.h). */
 	PMV_IDLE_POLLING_READS = 16,
+	/*
+	 * Where a core moves what peers read and write, the thread looks for the first when that
+	 * has ended a sleep.  Nothing tells of what comes while it looks.  But if the next sleep
+	 * ends within the second after the last one, it looks for twice as long, up to the second.
+	 */
+	PMV_IDLE_LEAST_TRAFFIC_NS = 50000,
+	PMV_IDLE_LONGEST_TRAFFIC_NS = 200000,
 
 	/*
 	 * A window is no longer than so many of this machine's shortest sleeps, which take from
@@ -174,6 +181,7 @@ enum pmv_idle_event {
 	PMV_IDLE_NOTHING, /* it had not */
 	PMV_IDLE_FORGED,  /* hints were read, and all of them were forged */
 	PMV_IDLE_WOKEN,   /* a kick, a hint or a descriptor has ended a sleep */
+	PMV_IDLE_TRAFFIC, /* so has a core, where only peers read or write */
 	PMV_IDLE_SLEPT,   /* a sleep has ended by itself */
 };
 
@@ -218,16 +226,18 @@ struct pmv_idle_facts {
 
 /* The state between two rounds. */
 struct pmv_idle_plan {
-	bool busy;             /* the last round was */
-	bool asked;            /* a peer has sent a request */
-	bool calls_look;       /* the application's calls are to look for requests */
-	int64_t sleep_ns;      /* the next interval */
-	int64_t event_ns;      /* the next sleep on descriptors */
-	int64_t unfinished_ns; /* the same, while something is unfinished */
-	unsigned int patience; /* calls without effect before a sleep */
-	unsigned int calls;    /* since the last one */
-	int64_t listen_ns;     /* when to read hints, while the thread is awake */
-	int64_t search_ns;     /* when to search all mailboxes, and to ask for hints */
+	bool busy;                /* the last round was */
+	bool asked;               /* a peer has sent a request */
+	bool calls_look;          /* the application's calls are to look for requests */
+	int64_t sleep_ns;         /* the next interval */
+	int64_t event_ns;         /* the next sleep on descriptors */
+	int64_t unfinished_ns;    /* the same, while something is unfinished */
+	int64_t traffic_ns;       /* how long it looks after traffic, ... */
+	int64_t traffic_until_ns; /* ... and until when */
+	unsigned int patience;    /* calls without effect before a sleep */
+	unsigned int calls;       /* since the last one */
+	int64_t listen_ns;        /* when to read hints, while the thread is awake */
+	int64_t search_ns;        /* when to search all mailboxes, and to ask for hints */
 	int64_t ignore_hints_until_ns;
 	bool naps;      /* the application's calls look meanwhile */
 	int64_t nap_ns; /* the last nap; 0: the calls did not look often enough */

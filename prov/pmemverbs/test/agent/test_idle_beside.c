@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_idle_beside.c -- the agent's thread beside an application that sleeps in fi_cq_sread */
+/*
+ * test_idle_beside.c -- the agent's thread beside an application that sleeps in fi_cq_sread, and
+ * where only peers do something
+ */
+#include <unistd.h>
+
 #include "test/agent/idle_scene.h"
 
 static atomic_uint *sleepers_of(int i)
@@ -7,10 +12,18 @@ static atomic_uint *sleepers_of(int i)
 	return &pmv_to_cq(scene.cqs[i])->queue.sleepers;
 }
 
-/* begin_beside -- the application sleeps in fi_cq_sread, on so many of the queues */
+/* post -- the application has something under way, or not any more */
+static void post(bool something)
+{
+	atomic_store(&pmv_to_cq(scene.cqs[0])->queue.pool->taken, something);
+}
+
+/* begin_beside -- the application has posted something, and sleeps in fi_cq_sread, on so many
+ * queues */
 static void begin_beside(int queues, int sleepers)
 {
 	scene_begin(queues, 0);
+	post(true);
 	for (int i = 0; i < sleepers; i++)
 		atomic_store(sleepers_of(i), 1);
 }
@@ -30,6 +43,12 @@ static void leave(void)
 	call();
 }
 
+static void end_beside(void)
+{
+	post(false);
+	scene_end();
+}
+
 static void expect_left_to_it(void)
 {
 	cr_assert_not(awaits(scene.cqs[0]));
@@ -45,7 +64,7 @@ Test(idle, thread_is_not_woken_by_a_queue_that_is_slept_on)
 	/* It sleeps for 10 ms, for 20, and so on up to 200. */
 	cr_expect_leq(scene.sleeps, 10, "%u", scene.sleeps);
 	cr_expect_eq(scene.expires, INT64_MAX);
-	scene_end();
+	end_beside();
 }
 
 static void leave_soon(void)
@@ -67,7 +86,7 @@ Test(idle, thread_is_back_soon_after_the_call_has_ended)
 	cr_expect_leq(scene.now - scene.found, MS + STEP);
 	rounds_until(scene.now + 1);
 	cr_expect(awaits(scene.cqs[0]));
-	scene_end();
+	end_beside();
 }
 
 static void leave_at_a_look(void)
@@ -88,7 +107,7 @@ Test(idle, thread_sees_a_call_that_ends_while_it_prepares_its_sleep)
 	cr_expect_leq(scene.now - scene.found, MS + STEP);
 	rounds_until(scene.now + 1);
 	cr_expect(awaits(scene.cqs[0]));
-	scene_end();
+	end_beside();
 }
 
 static void call_again(void)
@@ -112,7 +131,7 @@ Test(idle, thread_is_not_woken_beside_calls_that_follow_each_other)
 	rounds_until(scene.until[0]);
 	cr_expect_leq(scene.sleeps, 8, "%u", scene.sleeps);
 	cr_expect_leq(scene.settings, 260, "%u", scene.settings);
-	scene_end();
+	end_beside();
 }
 
 /* There is one timer. */
@@ -122,7 +141,7 @@ Test(idle, thread_is_woken_where_two_queues_are_slept_on)
 	rounds_until(scene.now + 1);
 	cr_expect(awaits(scene.cqs[0]));
 	cr_expect(awaits(scene.cqs[1]));
-	scene_end();
+	end_beside();
 }
 
 Test(idle, thread_is_woken_by_a_queue_that_is_slept_on_beside_one_that_is_polled)
@@ -132,7 +151,7 @@ Test(idle, thread_is_woken_by_a_queue_that_is_slept_on_beside_one_that_is_polled
 	rounds_until(scene.now + 50 * MS);
 	cr_expect(awaits(scene.cqs[0]));
 	cr_expect_not(awaits(scene.cqs[1]));
-	scene_end();
+	end_beside();
 }
 
 /* call_and_kick -- a call ends, and then the thread's sleep */
@@ -156,7 +175,7 @@ Test(idle, thread_is_back_soon_after_a_call_also_if_it_was_kicked_just_before)
 	while (scene.at_each_step)
 		pmv_idle(scene.agent, &scene.plan, false);
 	cr_expect_leq(scene.now - scene.found, MS + STEP);
-	scene_end();
+	end_beside();
 }
 
 /* Who is to be served need not wait for a thread that wakes the other one. */
@@ -166,5 +185,68 @@ Test(idle, thread_is_woken_where_peers_have_asked_for_something)
 	atomic_store(&scene.agent->looks.until_ns, 1);
 	rounds_until(scene.now + 1);
 	cr_expect(awaits(scene.cqs[0]));
+	end_beside();
+}
+/* Whose thread serves them alone, and looks for more. */
+Test(idle, thread_is_woken_where_nobody_has_posted_anything)
+{
+	begin_beside(1, 1);
+	post(false);
+	rounds_until(scene.now + 1);
+	cr_expect(awaits(scene.cqs[0]));
+	end_beside();
+}
+
+/* Where only peers do something */
+
+static void raise_core(void)
+{
+	const uint64_t one = 1;
+
+	scene.at_each_step = NULL;
+	cr_assert_eq(write(pmv_to_cq(scene.cqs[0])->queue.core_fd, &one, sizeof(one)), sizeof(one));
+}
+
+static void kick(void)
+{
+	scene.at_each_step = NULL;
+	pmv_agent_kick(scene.agent);
+}
+
+/* sleeps_after -- the core, or a kick, ends a sleep; does the thread sleep again at once? */
+static bool sleeps_after(void (*end)(void))
+{
+	uint64_t count;
+
+	scene.at_each_step = end;
+	pmv_idle(scene.agent, &scene.plan, false);
+	cr_assert_null(scene.at_each_step);
+	if (end == raise_core)
+		cr_assert_eq(read(pmv_to_cq(scene.cqs[0])->queue.core_fd, &count, sizeof(count)),
+			     sizeof(count));
+	scene.sleeps = 0;
+	pmv_idle(scene.agent, &scene.plan, false);
+	return scene.sleeps;
+}
+
+/* Over a core that moves data in calls a peer's writes and reads need this end's. */
+Test(idle, thread_looks_on_after_what_peers_do)
+{
+	scene_begin(1, 0);
+	cr_expect_not(sleeps_after(raise_core));
+	scene.now += PMV_IDLE_LEAST_TRAFFIC_NS - 1;
+	pmv_idle(scene.agent, &scene.plan, false);
+	cr_expect_eq(scene.sleeps, 0);
+	scene.now++;
+	cr_expect(sleeps_after(kick));
 	scene_end();
+}
+
+/* What has come may be the answer, for which the application's thread waits. */
+Test(idle, thread_does_not_look_on_where_the_application_has_posted_something)
+{
+	scene_begin(1, 0);
+	post(true);
+	cr_expect(sleeps_after(raise_core));
+	end_beside();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_cq_look.c -- who waits for an acknowledgement looks before it sleeps, if that pays */
+/* test_cq_look.c -- who waits for an entry looks before it sleeps, if that pays */
 #include <time.h>
 
 #include "base/clock.h"
@@ -20,12 +20,19 @@ static struct {
 	int calls;
 	int serve_at; /* this call; sleeps are told apart */
 	int sleeps;   /* the target answers in each */
+	bool others;  /* or something else comes, which nobody had asked for */
 } fake_time;
 
 static void serve(void)
 {
+	struct pmv_queue *queue = &pmv_to_cq(fake_time.pair->home->cq)->queue;
+	struct fi_cq_tagged_entry entry = {.op_context = CONTEXT(1)};
+
 	fake_time.serving = true;
-	pair_round(fake_time.pair);
+	if (fake_time.others)
+		cr_assert(pmv_queue_add(queue, pmv_comp_success(queue, &entry)));
+	else
+		pair_round(fake_time.pair);
 	fake_time.serving = false;
 }
 
@@ -51,12 +58,11 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
 	return 0;
 }
 
-/* sleeps -- of a thread that waits for a commit; the target answers in the first one, or before */
-static int sleeps(struct pair *pair, int64_t step, int serve_at)
+/* waits -- its sleeps until an entry comes, in the first one, or before */
+static int waits(struct pair *pair, int64_t step, int serve_at)
 {
 	struct fi_cq_tagged_entry entry;
 
-	accepted(pair_put(pair, DMP, 100, 50, CONTEXT(1), FI_COMMIT));
 	fake_time.now = pmv_clock_ns();
 	fake_time.step = step;
 	fake_time.calls = fake_time.sleeps = 0;
@@ -66,6 +72,13 @@ static int sleeps(struct pair *pair, int64_t step, int serve_at)
 	fake_time.pair = NULL;
 	cr_expect_eq(entry.op_context, CONTEXT(1));
 	return fake_time.sleeps;
+}
+
+/* sleeps -- of a thread that waits for a commit */
+static int sleeps(struct pair *pair, int64_t step, int serve_at)
+{
+	accepted(pair_put(pair, DMP, 100, 50, CONTEXT(1), FI_COMMIT));
+	return waits(pair, step, serve_at);
 }
 
 #define SOON 20
@@ -83,6 +96,17 @@ Test(cq_look, finds_what_comes_soon)
 
 	for (int i = 0; i < 3; i++)
 		cr_expect_eq(sleeps(pair, 0, SOON), 0);
+	pair_close(pair);
+}
+
+Test(cq_look, finds_what_others_send)
+{
+	struct pair *pair = open_pair();
+
+	fake_time.others = true;
+	for (int i = 0; i < 3; i++)
+		cr_expect_eq(waits(pair, 0, SOON), 0);
+	fake_time.others = false;
 	pair_close(pair);
 }
 
