@@ -58,8 +58,10 @@ struct pmv_agent {
 	bool promises;   /* an endpoint has once told its peer of an agent, or needs its thread */
 	int64_t woke_ns; /* when all sleepers were last woken */
 	/* Of the thread, with `serving`. */
-	atomic_bool attends; /* a queue is attended (queues.h) */
-	int64_t attend_ns;   /* when it looks next for applications that sleep */
+	unsigned int seen_calls; /* of the application, in all its queues; ... */
+	int64_t called_ns;       /* ... the last one came then, or before */
+	atomic_bool attends;     /* a queue is attended (queues.h) */
+	int64_t attend_ns;       /* when it looks next for applications that sleep */
 	struct pmv_agent_counts counts;
 	struct pmv_complaints complaints;
 	struct pmv_regions regions;
@@ -82,7 +84,10 @@ struct pmv_agent {
 	int kick_fd;
 	int edges_fd; /* epoll: kick_fd, and edge-triggered rest_fd and the queues' events */
 	int rest_fd;  /* a timer */
-	/* The thread rests while this queue is read, which may be closed: it is compared only. */
+	/*
+	 * The thread rests while this queue is read, or slept on.  It may be closed, and is
+	 * compared only.
+	 */
 	const struct pmv_queue *_Atomic followed;
 	atomic_int_fast64_t followed_ns; /* it was read then, more or less, ... */
 	atomic_uint followed_reads;      /* ... for so many times */

@@ -66,11 +66,11 @@ static void set_timer(struct pmv_agent *agent, int64_t ns)
 	timerfd_settime(agent->rest_fd, 0, &when, NULL);
 }
 
-static void prolong(struct pmv_agent *agent, unsigned int reads, int64_t now)
+static void prolong(struct pmv_agent *agent, unsigned int reads, int64_t now, int64_t ns)
 {
 	atomic_store_explicit(&agent->followed_reads, reads, memory_order_relaxed);
 	atomic_store_explicit(&agent->followed_ns, now, memory_order_relaxed);
-	set_timer(agent, PMV_IDLE_LONGEST_NAP_NS);
+	set_timer(agent, ns);
 }
 
 void pmv_agent_follow(struct pmv_agent *agent, const struct pmv_queue *queue)
@@ -80,9 +80,13 @@ void pmv_agent_follow(struct pmv_agent *agent, const struct pmv_queue *queue)
 	atomic_store_explicit(&agent->followed_ns, 0, memory_order_relaxed);
 	if (sleeps)
 		atomic_store(&agent->followed, queue);
-	/* The call may have ended, or the queue been closed, since it was looked at. */
+	/*
+	 * The call may have ended, or the queue been closed, since it was looked at.  If the call
+	 * ends from here on, it sees who follows it.
+	 */
 	if (!sleeps || !atomic_load(&queue->sleepers))
-		prolong(agent, queue ? atomic_load(&queue->reads) : 0, pmv_clock_ns());
+		prolong(agent, queue ? atomic_load(&queue->reads) : 0, pmv_clock_ns(),
+			PMV_IDLE_LONGEST_NAP_NS);
 	atomic_store(&agent->followed, queue);
 }
 
@@ -93,12 +97,6 @@ void pmv_agent_unfollow(struct pmv_agent *agent)
 	set_timer(agent, 0);
 }
 
-/* is_old -- not each read prolongs the rest: that takes as long as some reads */
-static bool is_old(int64_t ns)
-{
-	return ns > PMV_IDLE_LONGEST_NAP_NS - 2 * PMV_IDLE_MOST_BETWEEN_CALLS_NS;
-}
-
 void pmv_agent_prolong_rest(struct pmv_agent *agent, const struct pmv_queue *queue)
 {
 	int64_t now = pmv_clock_ns();
@@ -106,16 +104,20 @@ void pmv_agent_prolong_rest(struct pmv_agent *agent, const struct pmv_queue *que
 	unsigned int before = atomic_load_explicit(&agent->followed_reads, memory_order_relaxed);
 	unsigned int reads = atomic_load_explicit(&queue->reads, memory_order_relaxed);
 
-	if (is_old(ns) && pmv_idle_plan_is_polled(false, reads - before, ns))
-		prolong(agent, reads, now);
+	/* Not each time: it takes as long as some reads. */
+	if (ns > PMV_IDLE_LONGEST_NAP_NS - 2 * PMV_IDLE_MOST_BETWEEN_CALLS_NS &&
+	    pmv_idle_plan_is_polled(false, reads - before, ns))
+		prolong(agent, reads, now, PMV_IDLE_LONGEST_NAP_NS);
 }
 
 void pmv_agent_await_next_call(struct pmv_agent *agent, const struct pmv_queue *queue)
 {
 	int64_t now = pmv_clock_ns();
 
-	if (is_old(now - atomic_load_explicit(&agent->followed_ns, memory_order_relaxed)))
-		prolong(agent, atomic_load_explicit(&queue->reads, memory_order_relaxed), now);
+	if (now - atomic_load_explicit(&agent->followed_ns, memory_order_relaxed) >
+	    PMV_IDLE_LONGEST_AWAY_NS / 2)
+		prolong(agent, atomic_load_explicit(&queue->reads, memory_order_relaxed), now,
+			PMV_IDLE_LONGEST_AWAY_NS);
 }
 
 void pmv_agent_wake_for_requests(struct pmv_agent *agent)

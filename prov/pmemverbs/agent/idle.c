@@ -169,11 +169,17 @@ static enum pmv_descriptors look_at(struct pmv_agent *agent, struct pmv_queue *q
 	return ret || poll(&fd, 1, 0) > 0 ? PMV_DESCRIPTORS_READY : PMV_DESCRIPTORS_QUIET;
 }
 
-/* is_slept_on -- in a call, which all that comes ends; only where nothing comes but answers */
+/* is_slept_on -- in a call, which all that comes ends; who serves requests is not to wait for it */
 static bool is_slept_on(const struct pmv_agent *agent, const struct pmv_queue *queue)
 {
-	return atomic_load(&queue->sleepers) && pmv_op_pool_is_used(queue->pool) &&
-	       !atomic_load(&agent->looks.until_ns);
+	return atomic_load(&queue->sleepers) && !atomic_load(&agent->looks.until_ns);
+}
+
+/* calls_of -- the application's, that move data, or are about to sleep */
+static unsigned int calls_of(struct pmv_queue *queue)
+{
+	return atomic_load_explicit(&queue->reads, memory_order_relaxed) +
+	       atomic_load_explicit(&queue->arms, memory_order_relaxed);
 }
 
 /* find_readers -- whose calls move the data: of queues that are polled, or of one that is slept on
@@ -181,11 +187,12 @@ static bool is_slept_on(const struct pmv_agent *agent, const struct pmv_queue *q
 static void find_readers(struct pmv_agent *agent, struct pmv_idle_facts *facts, int64_t now)
 {
 	struct pmv_queue *queue, *slept_on = NULL;
-	unsigned int sleeping = 0;
+	unsigned int sleeping = 0, calls = 0;
 
 	facts->polled = 0;
 	TAILQ_FOREACH(queue, &agent->pinned, next_pinned)
 	{
+		calls += calls_of(queue);
 		queue->slept_on = false;
 		facts->polled += is_polled(queue, now);
 		if (is_slept_on(agent, queue)) {
@@ -193,6 +200,9 @@ static void find_readers(struct pmv_agent *agent, struct pmv_idle_facts *facts, 
 			sleeping++;
 		}
 	}
+	if (calls != agent->seen_calls)
+		agent->called_ns = now;
+	agent->seen_calls = calls;
 	/* There is one timer, which tells that a call has ended. */
 	facts->slept_on = !facts->polled && sleeping == 1;
 	if (facts->slept_on)
@@ -327,8 +337,7 @@ static void unfollow(struct pmv_agent *agent, bool woken)
 	pthread_mutex_unlock(&agent->lock);
 }
 
-/* wait_for_edges -- or a kick; false: neither came in this time.  core: one of the core's has come
- */
+/* wait_for_edges -- or a kick; false: neither came in this time.  *core: one of a queue has come */
 static bool wait_for_edges(struct pmv_agent *agent, int64_t ns, bool *core)
 {
 	struct epoll_event events[16];
@@ -340,26 +349,36 @@ static bool wait_for_edges(struct pmv_agent *agent, int64_t ns, bool *core)
 	return count > 0;
 }
 
-/* is_traffic -- nobody here has posted anything: what a core has moved is what peers do */
-static bool is_traffic(struct pmv_agent *agent)
+/* is_away -- the application has made no call for a while: no answer for it has come, but traffic
+ */
+static bool is_away(struct pmv_agent *agent, int64_t now)
 {
-	const struct pmv_queue *queue;
-	bool none;
+	struct pmv_queue *queue;
+	unsigned int calls = 0;
 
 	pthread_mutex_lock(&agent->lock);
-	queue = TAILQ_FIRST(&agent->queues);
-	none = queue && !pmv_op_pool_is_used(queue->pool);
+	TAILQ_FOREACH(queue, &agent->queues, next_of_agent)
+	calls += calls_of(queue);
 	pthread_mutex_unlock(&agent->lock);
-	return none;
+	return calls == agent->seen_calls && now - agent->called_ns >= PMV_IDLE_LONGEST_NAP_NS;
+}
+
+/* how_it_ended -- a sleep; core: by an event of a queue */
+static enum pmv_idle_event how_it_ended(struct pmv_agent *agent, enum pmv_idle_action how,
+					bool woken, bool core, int64_t now)
+{
+	if (how == PMV_IDLE_SLEEP_DESCRIPTORS && core && is_away(agent, now))
+		return PMV_IDLE_TRAFFIC;
+	return woken ? PMV_IDLE_WOKEN : PMV_IDLE_SLEPT;
 }
 
 static void sleep_now(struct pmv_agent *agent, struct pmv_idle_plan *plan, enum pmv_idle_action how,
 		      int64_t ns)
 {
 	bool follows = how == PMV_IDLE_FOLLOW || how == PMV_IDLE_SLEEP_BESIDE;
-	enum pmv_idle_event end = PMV_IDLE_SLEPT;
 	bool woken, core = false;
 	uint64_t kicks;
+	int64_t now;
 
 	if (follows)
 		follow(agent);
@@ -374,11 +393,8 @@ static void sleep_now(struct pmv_agent *agent, struct pmv_idle_plan *plan, enum 
 	atomic_fetch_add(&agent->sleeps, 1);
 	if (woken)
 		atomic_fetch_add(&agent->wakes, 1);
-	if (woken)
-		end = how == PMV_IDLE_SLEEP_DESCRIPTORS && core && is_traffic(agent)
-			      ? PMV_IDLE_TRAFFIC
-			      : PMV_IDLE_WOKEN;
-	pmv_idle_plan_tell(plan, end, end == PMV_IDLE_TRAFFIC ? pmv_clock_ns() : 0);
+	now = pmv_clock_ns();
+	pmv_idle_plan_tell(plan, how_it_ended(agent, how, woken, core, now), now);
 	if (woken && read(agent->kick_fd, &kicks, sizeof(kicks)) < 0)
 		return;
 }

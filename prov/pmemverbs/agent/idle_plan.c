@@ -103,8 +103,7 @@ static void sleep_is_over(struct pmv_idle_plan *plan, bool woken)
 
 static void look_for_traffic(struct pmv_idle_plan *plan, int64_t now)
 {
-	int64_t began = plan->traffic_until_ns - plan->traffic_ns;
-	bool soon = now - began <= PMV_IDLE_LONGEST_TRAFFIC_NS;
+	bool soon = now - plan->slept_ns < PMV_IDLE_SHORT_NS;
 
 	plan->traffic_ns = within(soon ? 2 * plan->traffic_ns : plan->traffic_ns / 2,
 				  PMV_IDLE_LEAST_TRAFFIC_NS, PMV_IDLE_LONGEST_TRAFFIC_NS);
@@ -291,5 +290,7 @@ enum pmv_idle_action pmv_idle_plan_next(struct pmv_idle_plan *plan,
 					int64_t *ns)
 {
 	plan->last = next(plan, facts, now, ns);
+	if (plan->last == PMV_IDLE_SLEEP_DESCRIPTORS)
+		plan->slept_ns = now;
 	return plan->last;
 }

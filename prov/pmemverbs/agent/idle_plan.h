@@ -82,10 +82,17 @@ enum {
 	/* After so many reads of an attended queue the application is polling it (queues.h). */
 	PMV_IDLE_POLLING_READS = 16,
 	/*
-	 * Where a core moves what peers read and write, the thread looks for the first when that
-	 * has ended a sleep.  Nothing tells of what comes while it looks.  But if the next sleep
-	 * ends within the second after the last one, it looks for twice as long, up to the second.
+	 * Whoever has left the call that slept on a queue is away after so long, and the thread
+	 * takes the queue over.  Until then peers may wait for what only calls move.
 	 */
+	PMV_IDLE_LONGEST_AWAY_NS = 200000,
+	/*
+	 * Where a core moves what peers read and write, the thread looks on for
+	 * PMV_IDLE_LEAST_TRAFFIC_NS when that has ended a sleep.  Nothing tells of what comes while
+	 * it looks.  But if a sleep ends in less than PMV_IDLE_SHORT_NS it looks for twice as long
+	 * as before, up to PMV_IDLE_LONGEST_TRAFFIC_NS, or else for half as long.
+	 */
+	PMV_IDLE_SHORT_NS = 75000,
 	PMV_IDLE_LEAST_TRAFFIC_NS = 50000,
 	PMV_IDLE_LONGEST_TRAFFIC_NS = 200000,
 
@@ -181,7 +188,7 @@ enum pmv_idle_event {
 	PMV_IDLE_NOTHING, /* it had not */
 	PMV_IDLE_FORGED,  /* hints were read, and all of them were forged */
 	PMV_IDLE_WOKEN,   /* a kick, a hint or a descriptor has ended a sleep */
-	PMV_IDLE_TRAFFIC, /* so has a core, where only peers read or write */
+	PMV_IDLE_TRAFFIC, /* so has a core, while the application makes no calls */
 	PMV_IDLE_SLEPT,   /* a sleep has ended by itself */
 };
 
@@ -232,6 +239,7 @@ struct pmv_idle_plan {
 	int64_t sleep_ns;         /* the next interval */
 	int64_t event_ns;         /* the next sleep on descriptors */
 	int64_t unfinished_ns;    /* the same, while something is unfinished */
+	int64_t slept_ns;         /* when the last sleep on descriptors began */
 	int64_t traffic_ns;       /* how long it looks after traffic, ... */
 	int64_t traffic_until_ns; /* ... and until when */
 	unsigned int patience;    /* calls without effect before a sleep */

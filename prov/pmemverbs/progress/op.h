@@ -129,12 +129,6 @@ struct pmv_op_pool {
 	pthread_mutex_t lock;
 };
 
-/* pmv_op_pool_is_used -- has an endpoint that is open ever posted anything? */
-static inline bool pmv_op_pool_is_used(const struct pmv_op_pool *pool)
-{
-	return atomic_load_explicit(&pool->taken, memory_order_relaxed);
-}
-
 /* pmv_op_pool_init -- size: of a structure that begins with a struct pmv_op; 0 or -FI_ENOMEM */
 int pmv_op_pool_init(struct pmv_op_pool *pool, size_t size);
 void pmv_op_pool_destroy(struct pmv_op_pool *pool);

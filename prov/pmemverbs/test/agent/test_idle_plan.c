@@ -320,28 +320,31 @@ Test(idle_plan, sleeps_on_descriptors_begin_short_while_something_is_unfinished)
 	cr_expect_eq(sleep_once(&plan, &facts, PMV_IDLE_SLEPT), PMV_IDLE_LEAST_UNFINISHED_NS);
 }
 
-/* looks_for -- how long it looks after traffic that has ended a sleep */
-static int64_t looks_for(struct pmv_idle_plan *plan, int64_t now)
-{
-	pmv_idle_plan_tell(plan, PMV_IDLE_TRAFFIC, now);
-	return plan->traffic_until_ns - now;
-}
-
-Test(idle_plan, looks_for_traffic_grow_while_sleeps_in_between_end_soon)
+/* looks_for -- how long it looks after traffic that has ended a sleep of so long */
+static int64_t looks_for(struct pmv_idle_plan *plan, int64_t slept)
 {
 	const struct pmv_idle_facts facts = {.prepared = true, .in_calls = true};
+	int64_t ns;
+
+	cr_assert_eq(pmv_idle_plan_next(plan, &facts, NOW, &ns), PMV_IDLE_SLEEP_DESCRIPTORS);
+	/* It ends as any other. */
+	cr_expect_eq(ns, 10 * MS);
+	pmv_idle_plan_tell(plan, PMV_IDLE_TRAFFIC, NOW + slept);
+	return plan->traffic_until_ns - NOW - slept;
+}
+
+Test(idle_plan, looks_for_traffic_grow_while_sleeps_are_short)
+{
 	struct pmv_idle_plan plan;
 
 	pmv_idle_plan_init(&plan);
-	sleep_once(&plan, &facts, PMV_IDLE_SLEPT);
-	cr_expect_eq(looks_for(&plan, NOW), 50 * US);
-	cr_expect_eq(sleep_once(&plan, &facts, PMV_IDLE_SLEPT), 10 * MS);
-	cr_expect_eq(looks_for(&plan, NOW + 200 * US), 100 * US);
-	cr_expect_eq(looks_for(&plan, NOW + 350 * US), 200 * US);
-	cr_expect_eq(looks_for(&plan, NOW + 550 * US), 200 * US);
-	cr_expect_eq(looks_for(&plan, NOW + 751 * US), 100 * US);
-	cr_expect_eq(looks_for(&plan, NOW + 1 * SECOND), 50 * US);
-	cr_expect_eq(looks_for(&plan, NOW + 2 * SECOND), 50 * US);
+	cr_expect_eq(looks_for(&plan, 5 * MS), 50 * US);
+	cr_expect_eq(looks_for(&plan, 74 * US), 100 * US);
+	cr_expect_eq(looks_for(&plan, 0), 200 * US);
+	cr_expect_eq(looks_for(&plan, 0), 200 * US);
+	cr_expect_eq(looks_for(&plan, 75 * US), 100 * US);
+	cr_expect_eq(looks_for(&plan, SECOND), 50 * US);
+	cr_expect_eq(looks_for(&plan, SECOND), 50 * US);
 }
 
 Test(idle_plan, patience_with_a_descriptor_that_stays_ready_falls)
