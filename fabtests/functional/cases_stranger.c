@@ -8,9 +8,13 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include <sys/socket.h>
 
 #include "memory/key.h"
 #include "raw_peer.h"
+#include "../common/stats.h"
 
 struct scene {
 	struct fx *fx;
@@ -180,7 +184,53 @@ static int stranger_requests(struct fx *fx)
 	return close_scene(&scene, open_scene(&scene, fx) || requests(&scene));
 }
 
+/* begin_request -- to the target that the link has; the rest of it never comes: the socket, or -1
+ */
+static int begin_request(struct link *link, size_t len)
+{
+	/* As tcp sends it: a version, a connection request, and 200 bytes that are to follow */
+	static const uint8_t request[64] = {3, 0, 0, 200, [24] = 1};
+	struct sockaddr_storage addr;
+	size_t addr_len = sizeof(addr);
+	int fd;
+
+	if (fi_getpeer(link->conn.ep, &addr, &addr_len))
+		return -1;
+	fd = socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
+	if (!connect(fd, (struct sockaddr *) &addr, (socklen_t) addr_len) &&
+	    send(fd, request, len, MSG_NOSIGNAL) == (ssize_t) len)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* Whoever says nothing, or not all, holds up nobody who connects after him */
+static int stranger_unfinished(struct fx *fx)
+{
+	static const size_t lens[] = {0, 1, 31, 32, 33, 64};
+	struct link *link = served_link(fx, NULL), *late = NULL;
+	struct remote *remote = link ? served_region(link, 65536) : NULL;
+	int fds[ARRAY_SIZE(lens)], ret = 0;
+	size_t n;
+
+	if (!remote)
+		return -1;
+	if (node_is_passive(&link->target->node))
+		return skipped(fx, "connections are no sockets");
+	for (n = 0; n < ARRAY_SIZE(lens) && !ret; n++) {
+		fds[n] = begin_request(link, lens[n]);
+		late = fds[n] < 0 ? NULL : fx_link(fx, link->target, NULL);
+		ret = !late || commit(late, remote, n * 64, 64, 0) ? -1 : 0;
+	}
+	while (n--)
+		close(fds[n]);
+	return ret || remote_same(fx, remote) ? -1 : 0;
+}
+
 const struct test_case stranger_cases[] = {
 	{"stranger_requests", stranger_requests},
+	{"stranger_unfinished", stranger_unfinished},
 	{NULL, NULL},
 };

@@ -11,6 +11,8 @@ provider_sources = \
 	prov/pmemverbs/base/container.h \
 	prov/pmemverbs/base/histogram.h \
 	prov/pmemverbs/base/inline.h \
+	prov/pmemverbs/base/listener.c \
+	prov/pmemverbs/base/listener.h \
 	prov/pmemverbs/base/log.c \
 	prov/pmemverbs/base/log.h \
 	prov/pmemverbs/base/poller.c \

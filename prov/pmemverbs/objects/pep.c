@@ -3,12 +3,16 @@
 #include "objects/eq.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include <rdma/fi_errno.h>
 
 #include "auth/admission.h"
 #include "base/address.h"
 #include "base/container.h"
+#include "base/listener.h"
+#include "base/log.h"
+#include "base/silence.h"
 #include "objects/handshake.h"
 #include "objects/tickets.h"
 #include "objects/unwrap.h"
@@ -61,11 +65,29 @@ static struct fi_ops_ep pep_ops = {
 	.setopt = pmv_unwrap_setopt,
 };
 
+/* guard -- where the core's socket is this process's, as long as it has it */
+static void guard(struct pmv_pep *pep)
+{
+	union pmv_silence_addr own = {0};
+	size_t len = sizeof(own);
+	int ret;
+
+	if (!pep->fabric->core->uses_sockets || fi_getname(&pep->core_fid->fid, &own, &len))
+		return;
+	ret = pmv_listener_guard(&own.any);
+	if (ret)
+		PMV_WARN(EP_CTRL,
+			 "the socket that listens can't be found in /proc/self/fd (%s): whoever "
+			 "begins a connection request and does not end it blocks the process\n",
+			 strerror(ret));
+}
+
 static int pep_listen(struct fid_pep *fid)
 {
 	struct pmv_pep *pep = to_pep(&fid->fid);
 	int ret;
 
+	guard(pep);
 	pep->listens_since = pmv_admission_now();
 	ret = pmv_tickets_listen(pep);
 	return ret ? ret : fi_listen(pep->core_fid);

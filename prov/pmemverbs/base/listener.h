@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * listener.h -- the socket at which a core waits for connections
+ *
+ * For cores whose connections are TCP sockets of this process, which keep it to themselves.
+ */
+#ifndef PMV_LISTENER_H
+#define PMV_LISTENER_H
+
+#include <sys/socket.h>
+
+/*
+ * pmv_listener_guard -- find the socket that is bound to this address, before it listens: nobody
+ * who connects to it can block the process, and no program that this one starts keeps the port.
+ * 0 or an errno.
+ */
+int pmv_listener_guard(const struct sockaddr *own);
+
+#endif /* PMV_LISTENER_H */
