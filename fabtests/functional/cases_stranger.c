@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "memory/key.h"
@@ -229,8 +230,41 @@ static int stranger_unfinished(struct fx *fx)
 	return ret || remote_same(fx, remote) ? -1 : 0;
 }
 
+/* More than the target has descriptors for, which say nothing: whoever comes after them is served
+ */
+static int stranger_silence(struct fx *fx)
+{
+	struct link *link = served_link(fx, NULL), *late = NULL;
+	struct remote *remote = link ? served_region(link, 65536) : NULL;
+	struct rlimit limit;
+	int fds[200], ret = 0;
+	size_t n;
+
+	if (!remote)
+		return -1;
+	if (node_is_passive(&link->target->node))
+		return skipped(fx, "connections are no sockets");
+	if (prlimit(link->target->pid, RLIMIT_NOFILE, NULL, &limit))
+		return failed(fx, "the target's limits can't be read");
+	limit.rlim_cur = 100;
+	if (prlimit(link->target->pid, RLIMIT_NOFILE, &limit, NULL))
+		return failed(fx, "the target's limits can't be set");
+	for (n = 0; n < ARRAY_SIZE(fds) && !ret; n++) {
+		fds[n] = begin_request(link, 0);
+		ret = fds[n] < 0 ? failed(fx, "no connection") : 0;
+	}
+	if (!ret)
+		late = fx_link(fx, link->target, NULL);
+	if (late)
+		ret = commit(late, remote, 0, 64, 0);
+	while (n--)
+		close(fds[n]);
+	return !late || ret || remote_same(fx, remote) ? -1 : 0;
+}
+
 const struct test_case stranger_cases[] = {
 	{"stranger_requests", stranger_requests},
 	{"stranger_unfinished", stranger_unfinished},
+	{"stranger_silence", stranger_silence},
 	{NULL, NULL},
 };

@@ -256,6 +256,8 @@ provider_sources = \
 	prov/pmemverbs/objects/provider.c \
 	prov/pmemverbs/objects/rma.c \
 	prov/pmemverbs/objects/srx.c \
+	prov/pmemverbs/objects/strangers.c \
+	prov/pmemverbs/objects/strangers.h \
 	prov/pmemverbs/objects/tally.c \
 	prov/pmemverbs/objects/tickets.c \
 	prov/pmemverbs/objects/tickets.h \

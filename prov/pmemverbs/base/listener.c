@@ -8,9 +8,16 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/time.h>
 
+/* struct tcp_info; not the kernel's header of that name */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
 #include "base/address.h"
+
+#define SILENT_MS 1000
 
 /* is_bound_to -- and connected to nobody, as those are that were accepted there */
 static bool is_bound_to(int fd, const struct sockaddr *own)
@@ -57,4 +64,47 @@ int pmv_listener_guard(const struct sockaddr *own)
 	}
 	closedir(dir);
 	return ret;
+}
+
+static bool is_any_host(const struct sockaddr *addr)
+{
+	return addr->sa_family == AF_INET
+		       ? ((const struct sockaddr_in *) addr)->sin_addr.s_addr == INADDR_ANY
+		       : IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *) addr)->sin6_addr);
+}
+
+/* is_of -- the name of a connection that was accepted there */
+static bool is_of(const struct sockaddr *own, const struct sockaddr *name)
+{
+	return pmv_address_len(name) && name->sa_family == own->sa_family &&
+	       pmv_address_port(name) == pmv_address_port(own) &&
+	       (is_any_host(own) || pmv_address_is_same_host(name, own));
+}
+
+/* has_news -- nothing that has come may wait for its reader, who is slow then, and not the peer */
+static bool has_news(int fd)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof(info);
+	int unread;
+
+	return ioctl(fd, FIONREAD, &unread) || unread ||
+	       getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) ||
+	       info.tcpi_last_data_recv < SILENT_MS;
+}
+
+/* An endpoint's socket does not block, which all have that the core has only accepted. */
+bool pmv_listener_is_silent(int fd, const struct sockaddr *own, struct sockaddr_storage *peer)
+{
+	struct sockaddr_storage room = {0};
+	struct sockaddr *name = (struct sockaddr *) &room;
+	socklen_t len = sizeof(room), peer_len = sizeof(*peer);
+	int flags;
+
+	if (!pmv_address_len(own) || getsockname(fd, name, &len) || !is_of(own, name))
+		return false;
+	flags = fcntl(fd, F_GETFL);
+	memset(peer, 0, sizeof(*peer));
+	return flags >= 0 && !(flags & O_NONBLOCK) &&
+	       !getpeername(fd, (struct sockaddr *) peer, &peer_len) && !has_news(fd);
 }

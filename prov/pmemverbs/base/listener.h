@@ -7,6 +7,7 @@
 #ifndef PMV_LISTENER_H
 #define PMV_LISTENER_H
 
+#include <stdbool.h>
 #include <sys/socket.h>
 
 /*
@@ -15,5 +16,12 @@
  * 0 or an errno.
  */
 int pmv_listener_guard(const struct sockaddr *own);
+
+/*
+ * pmv_listener_is_silent -- was this descriptor's connection accepted there, and has nothing come
+ * on it for a second?  *peer is who has made it, and may have asked before.  Of those that have an
+ * endpoint it says false.
+ */
+bool pmv_listener_is_silent(int fd, const struct sockaddr *own, struct sockaddr_storage *peer);
 
 #endif /* PMV_LISTENER_H */

@@ -3,12 +3,10 @@
 #include "objects/eq.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
@@ -19,6 +17,7 @@
 #include "objects/admit.h"
 #include "objects/ep.h"
 #include "objects/handshake.h"
+#include "objects/strangers.h"
 #include "objects/tickets.h"
 #include "engine/info.h"
 #include "objects/unwrap.h"
@@ -91,7 +90,7 @@ static void translate_connreq(struct pmv_event *event)
 		return;
 	take_handshake(event, &handshake);
 	if (entry->info)
-		pmv_handshake_keep(pep->fabric, entry->info->handle, &handshake, admission);
+		pmv_handshake_keep(pep->fabric, entry->info, &handshake, admission);
 	for (struct fi_info *info = entry->info; info; info = info->next) {
 		pmv_info_from_core(info, pep->info);
 		name_provider(info, pep->info);
@@ -286,6 +285,8 @@ static ssize_t take_event(struct pmv_eq *eq)
 		ret = fi_eq_read(eq->core_fid, &eq->kept.event, eq->kept.room,
 				 sizeof(eq->kept.room), 0);
 		pmv_guard_leave();
+		if (ret == -FI_EAGAIN)
+			pmv_strangers_look(eq);
 		if (ret <= 0)
 			return ret ? ret : -FI_EAGAIN;
 		eq->kept.len = ret;
@@ -321,26 +322,6 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 	return ret;
 }
 
-/*
- * has_descriptors -- or can no connection be accepted?  tcp tries again and again then, without a
- * sleep, since its listening socket is ready.
- */
-static bool has_descriptors(struct pmv_eq *eq)
-{
-	int fd = open("/", O_PATH | O_CLOEXEC);
-
-	if (fd >= 0) {
-		close(fd);
-		return true;
-	}
-	if (errno != EMFILE && errno != ENFILE)
-		return true;
-	if (!atomic_exchange(&eq->warned, true))
-		PMV_WARN(EQ, "no descriptor is left for another connection: raise the limit "
-			     "(ulimit -n), or close endpoints whose peers have gone\n");
-	return false;
-}
-
 int pmv_eq_trywait(struct pmv_eq *eq)
 {
 	bool kept;
@@ -372,7 +353,7 @@ static ssize_t wait_in_core(struct pmv_eq *eq, int64_t left)
 	ssize_t ret;
 
 	if (eq->fabric->core->manual_progress) {
-		if (!has_descriptors(eq)) {
+		if (!pmv_strangers_leave_room(eq)) {
 			nanosleep(&pause, NULL);
 			return 0;
 		}
@@ -499,6 +480,10 @@ static int close_core(struct fid *fid)
 {
 	struct pmv_ep *ep = ep_of(fid);
 
+	if (fid->fclass == FI_CLASS_PEP && pmv_to_pep(fid)->listens) {
+		pmv_to_pep(fid)->listens = false;
+		LIST_REMOVE(pmv_to_pep(fid), next_of_eq);
+	}
 	if (ep) {
 		pmv_tickets_cancel(ep);
 		pmv_ep_attempt(ep, PMV_ATTEMPT_OVER);

@@ -44,7 +44,9 @@ struct pmv_eq {
 	atomic_bool warned;      /* that no descriptor is left */
 	LIST_HEAD(, pmv_ep) eps; /* bound to the queue, and not closed yet */
 	unsigned int refusals;   /* of their peers, which the application has to be told of */
-	atomic_bool has_tickets; /* for one of them, or there will be none (tickets.h) */
+	LIST_HEAD(, pmv_pep) listeners; /* bound to the queue, whose connections are sockets */
+	int64_t next_look_ms;           /* for those who say nothing (strangers.h) */
+	atomic_bool has_tickets;        /* for one of them, or there will be none (tickets.h) */
 };
 
 static inline struct pmv_eq *pmv_to_eq(struct fid_eq *fid)
@@ -61,7 +63,14 @@ struct pmv_pep {
 	struct fi_info *info;   /* what the application asked for, for its connection requests */
 	uint64_t listens_since; /* by the clock of requests: auth/admission.h */
 	struct pmv_ticket_server *tickets; /* NULL: it gives out none (tickets.h) */
+	bool listens;                      /* in the queue's list */
+	LIST_ENTRY(pmv_pep) next_of_eq;
 };
+
+static inline struct pmv_pep *pmv_to_pep(struct fid *fid)
+{
+	return pmv_container_of(fid, struct pmv_pep, pep_fid.fid);
+}
 
 extern struct fi_ops pmv_eq_fi_ops;
 extern struct fi_ops pmv_pep_fi_ops;

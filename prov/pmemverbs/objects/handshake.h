@@ -11,8 +11,10 @@
 #ifndef PMV_HANDSHAKE_H
 #define PMV_HANDSHAKE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include <rdma/fabric.h>
 
@@ -23,11 +25,14 @@ struct pmv_ep;
 struct pmv_fabric;
 
 /*
- * pmv_handshake_keep -- of a connection request; a later one with that handle replaces it.  It has
+ * pmv_handshake_keep -- of a connection request; a later one with its handle replaces it.  It has
  * the admission (or NULL) from now on.
  */
-void pmv_handshake_keep(struct pmv_fabric *fabric, struct fid *handle,
+void pmv_handshake_keep(struct pmv_fabric *fabric, const struct fi_info *request,
 			const struct pmv_handshake *handshake, struct pmv_admission *admission);
+
+/* pmv_handshake_is_kept -- of a request that comes from there */
+bool pmv_handshake_is_kept(struct pmv_fabric *fabric, const struct sockaddr *peer);
 
 /* pmv_handshake_take -- hand it to the endpoint; NULL: forget it */
 void pmv_handshake_take(struct pmv_fabric *fabric, struct fid *handle, struct pmv_ep *ep);

@@ -19,14 +19,9 @@
 
 #define PORT_ATTEMPTS 8
 
-static struct pmv_pep *to_pep(struct fid *fid)
-{
-	return pmv_container_of(fid, struct pmv_pep, pep_fid.fid);
-}
-
 static int pep_close(struct fid *fid)
 {
-	struct pmv_pep *pep = to_pep(fid);
+	struct pmv_pep *pep = pmv_to_pep(fid);
 	int ret = pmv_eq_close(pep->eq, fid);
 
 	if (ret)
@@ -39,7 +34,7 @@ static int pep_close(struct fid *fid)
 
 static int pep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
-	struct pmv_pep *pep = to_pep(fid);
+	struct pmv_pep *pep = pmv_to_pep(fid);
 	struct fid *core_fid = pmv_unwrap_fid(bfid);
 	int ret;
 
@@ -82,21 +77,37 @@ static void guard(struct pmv_pep *pep)
 			 strerror(ret));
 }
 
+/* join -- the listeners of the queue, which looks after their connections */
+static void join(struct pmv_pep *pep)
+{
+	if (!pep->fabric->core->uses_sockets || !pep->eq)
+		return;
+	pthread_mutex_lock(&pep->eq->lock);
+	if (!pep->listens)
+		LIST_INSERT_HEAD(&pep->eq->listeners, pep, next_of_eq);
+	pep->listens = true;
+	pthread_mutex_unlock(&pep->eq->lock);
+}
+
 static int pep_listen(struct fid_pep *fid)
 {
-	struct pmv_pep *pep = to_pep(&fid->fid);
+	struct pmv_pep *pep = pmv_to_pep(&fid->fid);
 	int ret;
 
 	guard(pep);
 	pep->listens_since = pmv_admission_now();
 	ret = pmv_tickets_listen(pep);
-	return ret ? ret : fi_listen(pep->core_fid);
+	if (!ret)
+		ret = fi_listen(pep->core_fid);
+	if (!ret)
+		join(pep);
+	return ret;
 }
 
 /* The handle of a connection request belongs to the core. */
 static int pep_reject(struct fid_pep *fid, struct fid *handle, const void *param, size_t paramlen)
 {
-	struct pmv_pep *pep = to_pep(&fid->fid);
+	struct pmv_pep *pep = pmv_to_pep(&fid->fid);
 
 	pmv_handshake_take(pep->fabric, handle, NULL);
 	return fi_reject(pep->core_fid, handle, param, paramlen);

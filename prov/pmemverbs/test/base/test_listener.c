@@ -4,11 +4,25 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <criterion/criterion.h>
 
 #include "base/listener.h"
+
+static uint32_t silent_ms; /* each connection is, by its time of data */
+
+int getsockopt(int fd, int level, int name, void *value, socklen_t *len)
+{
+	int ret = (int) syscall(SYS_getsockopt, fd, level, name, value, len);
+
+	if (level == IPPROTO_TCP && name == TCP_INFO)
+		((struct tcp_info *) value)->tcpi_last_data_recv = silent_ms;
+	return ret;
+}
 
 /* bound -- a socket, as a core makes it, and its address */
 static int bound(struct sockaddr_in *own)
@@ -73,4 +87,58 @@ Test(listener, is_told_from_connections_and_others)
 	cr_expect_not(ends_at_exec(beside));
 	cr_expect_eq(pmv_listener_guard((struct sockaddr *) &other), 0);
 	cr_expect(ends_at_exec(beside));
+}
+
+static bool is_silent(int fd, const struct sockaddr_in *own)
+{
+	struct sockaddr_storage peer;
+
+	return pmv_listener_is_silent(fd, (const struct sockaddr *) own, &peer);
+}
+
+Test(listener, knows_who_says_nothing)
+{
+	struct sockaddr_in own, any, name;
+	struct sockaddr_storage at;
+	int listener = bound(&own), peer, fd;
+	socklen_t len = sizeof(name);
+
+	cr_assert_eq(listen(listener, 1), 0);
+	fd = accepted(listener, &own, &peer);
+	cr_expect_not(is_silent(fd, &own), "it has come only now");
+	silent_ms = 1000;
+	cr_expect(is_silent(fd, &own));
+	any = own;
+	any.sin_addr.s_addr = htonl(INADDR_ANY);
+	cr_expect(is_silent(fd, &any));
+	cr_assert_eq(getsockname(peer, (struct sockaddr *) &name, &len), 0);
+	cr_expect(pmv_listener_is_silent(fd, (struct sockaddr *) &own, &at));
+	cr_expect_arr_eq(&at, &name, sizeof(name));
+	cr_expect_not(is_silent(listener, &own), "nobody is there");
+	cr_expect_not(is_silent(peer, &own), "it is the other end");
+	cr_expect_not(is_silent(-1, &own));
+	any.sin_port ^= htons(1);
+	cr_expect_not(is_silent(fd, &any), "it was accepted at another port");
+	own.sin_addr.s_addr ^= htonl(2);
+	cr_expect_not(is_silent(fd, &own), "it was accepted at another address");
+}
+
+Test(listener, leaves_alone_who_waits_for_a_reader_or_has_an_endpoint)
+{
+	struct sockaddr_in own;
+	int listener = bound(&own), peer, fd;
+	struct pollfd pfd;
+	char byte = 1;
+
+	silent_ms = 1000;
+	cr_assert_eq(listen(listener, 1), 0);
+	fd = accepted(listener, &own, &peer);
+	cr_assert_eq(send(peer, &byte, 1, 0), 1);
+	pfd = (struct pollfd){.fd = fd, .events = POLLIN};
+	cr_assert_eq(poll(&pfd, 1, -1), 1);
+	cr_expect_not(is_silent(fd, &own), "a byte is there");
+	cr_assert_eq(recv(fd, &byte, 1, 0), 1);
+	cr_expect(is_silent(fd, &own));
+	cr_assert_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	cr_expect_not(is_silent(fd, &own), "it has an endpoint");
 }

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* strangers.c -- who connects and asks for nothing; strangers.h says what becomes of him */
+#include "objects/strangers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/listener.h"
+#include "base/log.h"
+#include "base/silence.h"
+#include "objects/handshake.h"
+
+#define LOOK_MS 1000
+
+/* next_descriptor -- the number that it gets: the lowest that is free; a negative errno: none */
+static int next_descriptor(void)
+{
+	int fd = open("/", O_PATH | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	return fd;
+}
+
+bool pmv_strangers_leave_room(struct pmv_eq *eq)
+{
+	int ret = next_descriptor();
+
+	if (ret != -EMFILE && ret != -ENFILE)
+		return true;
+	if (!atomic_exchange(&eq->warned, true))
+		PMV_WARN(EQ, "no descriptor is left for another connection: raise the limit "
+			     "(ulimit -n), or close endpoints whose peers have gone\n");
+	return false;
+}
+
+/* descriptors -- so many are in use, if they are nearly all; else 0 */
+static int descriptors(void)
+{
+	struct rlimit limit;
+	int next = next_descriptor();
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return 0;
+	if (next == -EMFILE)
+		return (int) limit.rlim_cur;
+	return next >= 0 && (rlim_t) next >= limit.rlim_cur - limit.rlim_cur / 4 ? next : 0;
+}
+
+static unsigned int give_up(struct pmv_pep *pep, int end)
+{
+	union pmv_silence_addr own = {0};
+	size_t len = sizeof(own);
+	struct sockaddr_storage peer;
+	unsigned int count = 0;
+
+	if (fi_getname(&pep->core_fid->fid, &own, &len))
+		return 0;
+	for (int fd = 0; fd < end; fd++) {
+		if (!pmv_listener_is_silent(fd, &own.any, &peer) ||
+		    pmv_handshake_is_kept(pep->fabric, (struct sockaddr *) &peer))
+			continue;
+		/* The core reads the end, and closes it. */
+		count += !shutdown(fd, SHUT_RDWR);
+	}
+	return count;
+}
+
+void pmv_strangers_look(struct pmv_eq *eq)
+{
+	unsigned int count = 0;
+	struct pmv_pep *pep;
+	int64_t now;
+	int end;
+
+	if (LIST_EMPTY(&eq->listeners))
+		return;
+	now = pmv_clock_ms();
+	if (now < eq->next_look_ms)
+		return;
+	eq->next_look_ms = now + LOOK_MS;
+	end = descriptors();
+	LIST_FOREACH(pep, &eq->listeners, next_of_eq)
+	count += give_up(pep, end);
+	if (count)
+		PMV_WARN(EQ,
+			 "%u connections on which nobody has asked for anything are ended: few "
+			 "descriptors are left (ulimit -n)\n",
+			 count);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * strangers.h -- who connects and asks for nothing
+ *
+ * tcp keeps each connection that it has accepted until its peer ends it, or asks.  Each takes a
+ * descriptor, so a few hundred that say nothing would let nobody else in.  When three quarters of
+ * the descriptors are in use, those end that have been silent for a second.
+ */
+#ifndef PMV_STRANGERS_H
+#define PMV_STRANGERS_H
+
+#include "objects/eq.h"
+
+/*
+ * pmv_strangers_look -- with the queue's lock, when the core has no event: so we know all who have
+ * asked.  Not more than once a second.
+ */
+void pmv_strangers_look(struct pmv_eq *eq);
+
+/*
+ * pmv_strangers_leave_room -- or can no connection be accepted?  tcp tries again and again then,
+ * without a sleep, since its listening socket is ready.
+ */
+bool pmv_strangers_leave_room(struct pmv_eq *eq);
+
+#endif /* PMV_STRANGERS_H */
