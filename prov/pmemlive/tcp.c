@@ -276,6 +276,8 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
 		tell_info(ep, value);
 	} else if (level == SOL_SOCKET && name == SO_COOKIE) {
 		memcpy(value, &ep->socket.cookie, sizeof(ep->socket.cookie));
+	} else if (level == SOL_SOCKET && name == SO_TYPE) {
+		*(int *) value = SOCK_STREAM;
 	} else if (level == SOL_SOCKET && name == SO_PEERNAME) {
 		size_t room = *len;
 

@@ -23,12 +23,12 @@
 static bool is_bound_to(int fd, const struct sockaddr *own)
 {
 	struct sockaddr_storage name = {0}, peer;
-	socklen_t len = sizeof(name), peer_len = sizeof(peer), type_len = sizeof(int);
+	socklen_t len = sizeof(name), type_len = sizeof(int);
 	int type;
 
 	return !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_len) && type == SOCK_STREAM &&
 	       !getsockname(fd, (struct sockaddr *) &name, &len) && len == pmv_address_len(own) &&
-	       !memcmp(&name, own, len) && getpeername(fd, (struct sockaddr *) &peer, &peer_len);
+	       !memcmp(&name, own, len) && getsockopt(fd, SOL_SOCKET, SO_PEERNAME, &peer, &len);
 }
 
 /*

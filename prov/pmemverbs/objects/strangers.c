@@ -84,6 +84,8 @@ void pmv_strangers_look(struct pmv_eq *eq)
 		return;
 	eq->next_look_ms = now + LOOK_MS;
 	end = descriptors();
+	if (!end)
+		return;
 	LIST_FOREACH(pep, &eq->listeners, next_of_eq)
 	count += give_up(pep, end);
 	if (count)

@@ -77,8 +77,10 @@ Test(listener, has_connections_that_block_nobody, .timeout = 60)
 Test(listener, is_told_from_connections_and_others)
 {
 	struct sockaddr_in own, other;
-	int listener = bound(&own), beside = bound(&other), peer, fd;
+	int listener = bound(&own), datagrams = socket(AF_INET, SOCK_DGRAM, 0);
+	int beside = bound(&other), peer, fd;
 
+	cr_assert_eq(bind(datagrams, (struct sockaddr *) &other, sizeof(other)), 0);
 	cr_assert_eq(listen(listener, 1), 0);
 	fd = accepted(listener, &own, &peer);
 	close(listener);
@@ -87,6 +89,7 @@ Test(listener, is_told_from_connections_and_others)
 	cr_expect_not(ends_at_exec(beside));
 	cr_expect_eq(pmv_listener_guard((struct sockaddr *) &other), 0);
 	cr_expect(ends_at_exec(beside));
+	cr_expect_not(ends_at_exec(datagrams));
 }
 
 static bool is_silent(int fd, const struct sockaddr_in *own)
