@@ -140,7 +140,7 @@ test_cq_SOURCES = %D%/objects/test_cq.c
 test_cq_look_SOURCES = %D%/objects/test_cq_look.c
 test_cq_look_LDFLAGS = -Wl,--wrap=clock_gettime -Wl,--wrap=nanosleep
 test_ep_SOURCES = %D%/objects/test_ep.c
-test_eq_SOURCES = %D%/objects/test_eq.c
+test_eq_SOURCES = %D%/objects/test_eq.c %D%/objects/test_eq_sread.c
 test_getinfo_SOURCES = %D%/objects/test_getinfo.c $(key_dirs_sources)
 test_held_SOURCES = %D%/objects/test_held.c $(key_dirs_sources)
 test_metrics_SOURCES = %D%/objects/test_metrics.c
