@@ -141,7 +141,7 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 	return ret;
 }
 
-/* wait_for_entries -- until there may be some, or left ms are over (-1: never) */
+/* wait_for_entries -- or until left ms are over (-1: never); 1: something has come */
 static int wait_for_entries(struct pmv_cq *cq, int64_t left)
 {
 	struct pollfd fd = {.fd = cq->queue.epoll_fd, .events = POLLIN};
@@ -160,7 +160,8 @@ static int wait_for_entries(struct pmv_cq *cq, int64_t left)
 		return ret == -FI_EAGAIN ? 0 : ret;
 	if (pmv_queue_pending(&cq->queue) && (timeout < 0 || timeout > LOSS_POLL_MS))
 		timeout = LOSS_POLL_MS;
-	return poll(&fd, 1, timeout) >= 0 || errno == EINTR ? 0 : -errno;
+	ret = poll(&fd, 1, timeout);
+	return ret >= 0 ? ret : errno == EINTR ? 0 : -errno;
 }
 
 /*
@@ -183,6 +184,7 @@ static bool is_signaled(struct pmv_cq *cq, unsigned heeded)
 struct look {
 	int64_t until_ns; /* 0: it has not begun */
 	bool on;
+	bool on_work; /* not for entries, but for more of what this call has moved */
 };
 
 static void begin_look(struct pmv_cq *cq, struct look *look)
@@ -195,7 +197,21 @@ static void begin_look(struct pmv_cq *cq, struct look *look)
 		atomic_store(&cq->unlooked, unlooked - 1);
 }
 
-/* goes_on_looking -- instead of sleeping; once in a call */
+/*
+ * look_on -- something has come, and was no entry: over a core that moves data in calls it may have
+ * been a peer's one-sided operation, and this thread serves those while the agent's leaves them to
+ * it
+ */
+static void look_on(struct pmv_cq *cq, struct look *look)
+{
+	if (!cq->queue.engine->core->manual_progress)
+		return;
+	*look = (struct look){.until_ns = pmv_clock_ns() + PMV_IDLE_LEAST_TRAFFIC_NS,
+			      .on = true,
+			      .on_work = true};
+}
+
+/* goes_on_looking -- instead of sleeping */
 static bool goes_on_looking(struct pmv_cq *cq, struct look *look)
 {
 	unsigned in_vain;
@@ -205,6 +221,8 @@ static bool goes_on_looking(struct pmv_cq *cq, struct look *look)
 	if (!look->on || pmv_clock_ns() < look->until_ns)
 		return look->on;
 	look->on = false;
+	if (look->on_work)
+		return false;
 	in_vain = atomic_load(&cq->in_vain);
 	in_vain = in_vain < MOST_UNLOOKED ? 2 * in_vain + 1 : MOST_UNLOOKED;
 	atomic_store(&cq->in_vain, in_vain);
@@ -235,7 +253,7 @@ static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, const v
 		else if (ret != -FI_EAGAIN)
 			return got ? (ssize_t) got : ret;
 		if (got && got >= wanted) {
-			if (look.on)
+			if (look.on && !look.on_work)
 				atomic_store(&cq->in_vain, 0);
 			return got;
 		}
@@ -244,8 +262,10 @@ static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, const v
 		if (goes_on_looking(cq, &look))
 			continue;
 		ret = wait_for_entries(cq, left);
-		if (ret)
+		if (ret < 0)
 			return got ? (ssize_t) got : ret;
+		if (ret)
+			look_on(cq, &look);
 	}
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_cq_look.c -- who waits for an entry looks before it sleeps, if that pays */
+#include <poll.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -10,6 +11,8 @@ int __real_clock_gettime(clockid_t clock, struct timespec *time);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
 int __real_nanosleep(const struct timespec *time, struct timespec *left);
 int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+int __real_poll(struct pollfd *fds, nfds_t count, int timeout);
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout);
 
 /* Time, while somebody waits: it is what the test says, and so is when the target answers. */
 static struct {
@@ -56,6 +59,17 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
 	fake_time.sleeps++;
 	serve();
 	return 0;
+}
+
+/* With one it is this.  The first sleep ends by something that is no entry. */
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+	if (!fake_time.pair || fake_time.serving)
+		return __real_poll(fds, count, timeout);
+	if (fake_time.sleeps++)
+		serve();
+	fake_time.calls = 0;
+	return 1;
 }
 
 /* waits -- its sleeps until an entry comes, in the first one, or before */
@@ -106,6 +120,29 @@ Test(cq_look, finds_what_others_send)
 	fake_time.others = true;
 	for (int i = 0; i < 3; i++)
 		cr_expect_eq(waits(pair, 0, SOON), 0);
+	fake_time.others = false;
+	pair_close(pair);
+}
+
+/* Who moves a peer's data in this call, asleep or not, looks for more of them. */
+Test(cq_look, goes_on_after_what_was_no_entry)
+{
+	struct pair *pair = open_pair();
+	struct pmv_cq *cq = pmv_to_cq(pair->home->cq);
+
+	fake_time.others = true;
+	for (int in_calls = 0; in_calls < 2; in_calls++) {
+		pair->home->core.manual_progress = in_calls;
+		atomic_store(&cq->unlooked, 10);
+		atomic_store(&cq->in_vain, 7);
+		cr_expect_eq(waits(pair, 0, SOON), in_calls ? 1 : 2);
+		/* It was not this that the wait began with. */
+		cr_expect_eq(atomic_load(&cq->in_vain), 7);
+		atomic_store(&cq->unlooked, 10);
+		cr_expect_eq(waits(pair, LONG, AT_LAST), 2);
+		cr_expect_eq(atomic_load(&cq->in_vain), 7);
+	}
+	pair->home->core.manual_progress = false;
 	fake_time.others = false;
 	pair_close(pair);
 }
