@@ -26,7 +26,13 @@ patience=(--timeout 300)
 # cases_but REGEX -- the other cases, as an option's value
 cases_but()
 {
-	"$bin/fi_pmem_functional" -o list | grep -vE "$1" | paste -sd ,
+	"$work/plain/fi_pmem_functional" -o list | grep -vE "$1" | paste -sd ,
+}
+
+# cases_of REGEX -- these cases
+cases_of()
+{
+	"$work/plain/fi_pmem_functional" -o list | grep -E "$1" | paste -sd ,
 }
 
 # functional BUILD DOMAIN CASES TARGET-OPTION... -- the functional program over tcp; CASES "" are all
