@@ -2,13 +2,30 @@
 /* common.c -- what the programs on libfabric share: connections as the options say */
 #include "common.h"
 
+#include <sched.h>
 #include <string.h>
+#include <time.h>
 
 #include "stats.h"
+
+#define LOOKS 50
+#define NAP_NS 20000
 
 uint64_t deadline_in(unsigned long seconds)
 {
 	return now_ns() + seconds * 1000000000ULL;
+}
+
+void rest(bool found)
+{
+	static const struct timespec nap = {.tv_nsec = NAP_NS};
+	static _Thread_local unsigned int looks;
+
+	looks = found ? 0 : looks + 1;
+	if (looks < LOOKS)
+		sched_yield();
+	else
+		nanosleep(&nap, NULL);
 }
 
 bool is_core(const struct options *opts)

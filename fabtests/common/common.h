@@ -42,4 +42,11 @@ int report(const char *call, ssize_t ret);
 /* deadline_in -- the point in time, on now_ns()'s clock */
 uint64_t deadline_in(unsigned long seconds);
 
+/*
+ * rest -- after a look for completions: with one processor the peer and the device need it to get
+ * on.  A thread that has found none for some time sleeps a little: what is waited for may be a
+ * disk.
+ */
+void rest(bool found);
+
 #endif /* PMEM_COMMON_H */

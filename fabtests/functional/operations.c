@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* operations.c -- what the cases of the functional program post, and await: see functional.h */
 #include <assert.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -309,13 +308,14 @@ static int take_entry(struct fx *fx, struct fid_cq *cq, bool *taken)
 	return count(fx, op, &op->completions);
 }
 
-static int reap_cq(struct fx *fx, struct fid_cq *cq)
+static int reap_cq(struct fx *fx, struct fid_cq *cq, bool *found)
 {
 	bool taken;
 
 	do {
 		if (take_entry(fx, cq, &taken))
 			return -1;
+		*found |= taken;
 	} while (taken);
 	return 0;
 }
@@ -330,13 +330,14 @@ static void drop_events(struct link *link)
 
 int reap(struct link *link)
 {
-	if (reap_cq(link->fx, link->conn.txcq))
+	bool found = false;
+
+	if (reap_cq(link->fx, link->conn.txcq, &found))
 		return -1;
-	if (link->conn.rxcq != link->conn.txcq && reap_cq(link->fx, link->conn.rxcq))
+	if (link->conn.rxcq != link->conn.txcq && reap_cq(link->fx, link->conn.rxcq, &found))
 		return -1;
 	drop_events(link);
-	/* With one processor the peer and the device need it to get on. */
-	sched_yield();
+	rest(found);
 	return 0;
 }
 

@@ -2,7 +2,6 @@
 /*
  * client.c -- what the cases over FI_EP_RDM are made with: see rdm_functional.h
  */
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,12 +98,9 @@ static int take(struct client *client, struct fi_cq_data_entry *entry)
 	struct fi_cq_err_entry error;
 	ssize_t ret = fi_cq_read(client->side.cq, entry, 1);
 
-	if (ret == 1)
-		return 1;
-	if (ret == -FI_EAGAIN) {
-		/* With one processor the peer and the device need it to get on. */
-		sched_yield();
-		return 0;
+	if (ret == 1 || ret == -FI_EAGAIN) {
+		rest(ret == 1);
+		return ret == 1;
 	}
 	if (ret == -FI_EAVAIL && cq_error(client->side.cq, &error))
 		return FAIL(client, "an operation failed: %s", fi_strerror(error.err));

@@ -4,7 +4,6 @@
  */
 #include <limits.h>
 #include <netdb.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -50,9 +49,10 @@ static int progress(struct server *server)
 		notice->data = entry.data;
 		memcpy(&notice->seen, server->memory.base, sizeof(notice->seen));
 		server->num_notices++;
+		rest(true);
 	}
 	if (ret == -FI_EAGAIN) {
-		sched_yield();
+		rest(false);
 		return 0;
 	}
 	if (ret != -FI_EAVAIL)
