@@ -4,8 +4,8 @@
 # The one of MPI is built by mpicc, where that is: runtests does so.
 
 bin_PROGRAMS += fi_pmem_shmem
-fi_pmem_shmem_SOURCES = %D%/fi_pmem_shmem.c $(fabric_sources) $(control_sources) \
+fi_pmem_shmem_SOURCES = %D%/fi_pmem_shmem.c \
 	%D%/acks.c %D%/acks.h
-fi_pmem_shmem_LDADD = libconnection.la $(LIBFABRIC_LIBS)
+fi_pmem_shmem_LDADD = libcommon.la libconnection.la $(LIBFABRIC_LIBS)
 
 EXTRA_DIST += %D%/mpi/pmem_mpi.c %D%/mpi/run

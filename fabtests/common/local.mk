@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # local.mk -- what the programs of fabtests share; %D% is this directory
 
-common_sources = \
-	%D%/memory.c %D%/memory.h \
-	%D%/options.c %D%/options.h \
-	%D%/steps.h \
-	%D%/stats.c %D%/stats.h
-# Of those on libfabric.
-fabric_sources = $(common_sources) \
+# Compiled once.  memory_direct.c is for programs on libfabric, control.c for those that talk beside their connections.
+noinst_LTLIBRARIES += libcommon.la
+libcommon_la_SOURCES = \
 	%D%/common.c %D%/common.h \
-	%D%/memory_direct.c %D%/memory_direct.h
-# Of those that talk beside their connections.
-control_sources = %D%/control.c %D%/control.h
+	%D%/control.c %D%/control.h \
+	%D%/memory.c %D%/memory.h \
+	%D%/memory_direct.c %D%/memory_direct.h \
+	%D%/options.c %D%/options.h \
+	%D%/stats.c %D%/stats.h \
+	%D%/steps.h
 
 EXTRA_DIST += %D%/await.sh %D%/pair
 

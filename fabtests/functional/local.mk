@@ -2,7 +2,7 @@
 # local.mk -- the functional program; %D% is this directory
 
 bin_PROGRAMS += fi_pmem_functional
-fi_pmem_functional_SOURCES = $(fabric_sources) $(control_sources) \
+fi_pmem_functional_SOURCES = \
 	%D%/cases_agent.c \
 	%D%/cases_agent_waits.c \
 	%D%/cases_calls.c \
@@ -40,4 +40,4 @@ fi_pmem_functional_SOURCES = $(fabric_sources) $(control_sources) \
 	prov/testcore/message.h
 fi_pmem_functional_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/prov/pmemverbs -I$(srcdir)/prov
 fi_pmem_functional_CFLAGS = $(AM_CFLAGS) $(SODIUM_CFLAGS) -pthread
-fi_pmem_functional_LDADD = libconnection.la $(LIBFABRIC_LIBS) $(SODIUM_LIBS)
+fi_pmem_functional_LDADD = libcommon.la libconnection.la $(LIBFABRIC_LIBS) $(SODIUM_LIBS)

@@ -2,7 +2,7 @@
 # local.mk -- a key-value store on chains; %D% is this directory
 
 # a connection, for all that is stored on chains
-kv_link_sources = $(fabric_sources) \
+kv_link_sources = \
 	%D%/kv.h \
 	%D%/kv_chain.h \
 	%D%/kv_client.h \
@@ -28,12 +28,12 @@ fi_pmem_kv_SOURCES = $(kv_client_sources) \
 fi_pmem_kv_CPPFLAGS = $(AM_CPPFLAGS) $(PMEM2_CFLAGS) -I$(srcdir)/prov/pmemverbs \
 	-I$(srcdir)/rpc -I$(srcdir)/rpc/lib
 fi_pmem_kv_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS) -pthread
-fi_pmem_kv_LDADD = libconnection.la libpmemrpc.la $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(XXHASH_LIBS) \
+fi_pmem_kv_LDADD = libcommon.la libconnection.la libpmemrpc.la $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(XXHASH_LIBS) \
 	-lm
 
 noinst_PROGRAMS += kv_race
 kv_race_SOURCES = $(kv_client_sources) %D%/kv_race.c
 kv_race_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
-kv_race_LDADD = libconnection.la $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
+kv_race_LDADD = libcommon.la libconnection.la $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
 
 EXTRA_DIST += %D%/history.awk %D%/kv-test %D%/list_run.c %D%/soak.sh

@@ -2,7 +2,7 @@
 # local.mk -- random operations, each commit checked; %D% is this directory
 
 bin_PROGRAMS += fi_pmem_stress
-fi_pmem_stress_SOURCES = %D%/fi_pmem_stress.c $(fabric_sources) util/number.h \
+fi_pmem_stress_SOURCES = %D%/fi_pmem_stress.c util/number.h \
 	%D%/completions.c \
 	%D%/connect.c \
 	%D%/draw.c \
@@ -19,4 +19,4 @@ fi_pmem_stress_CPPFLAGS = $(AM_CPPFLAGS) $(PMEM2_CFLAGS) -I$(srcdir)/prov/pmemve
 fi_pmem_stress_CFLAGS = $(AM_CFLAGS) -pthread
 # It stands in for functions that the provider calls.
 fi_pmem_stress_LDFLAGS = -export-dynamic
-fi_pmem_stress_LDADD = libconnection.la $(LIBFABRIC_LIBS)
+fi_pmem_stress_LDADD = libcommon.la libconnection.la $(LIBFABRIC_LIBS)

@@ -23,7 +23,7 @@ fi_pmem_tx_SOURCES = $(tx_client_sources) \
 fi_pmem_tx_CPPFLAGS = $(AM_CPPFLAGS) $(PMEM2_CFLAGS) -I$(srcdir)/prov/pmemverbs \
 	-I$(srcdir)/rpc -I$(srcdir)/rpc/lib
 fi_pmem_tx_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS) -pthread
-fi_pmem_tx_LDADD = libconnection.la libpmemrpc.la $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(XXHASH_LIBS) \
+fi_pmem_tx_LDADD = libcommon.la libconnection.la libpmemrpc.la $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(XXHASH_LIBS) \
 	-lm
 
 noinst_PROGRAMS += tx_judge tx_race
@@ -31,6 +31,6 @@ tx_judge_SOURCES = fabtests/kv/history_lines.c fabtests/kv/history_lines.h \
 	%D%/tx_history.c %D%/tx_history.h %D%/tx_judge.c
 tx_race_SOURCES = $(tx_client_sources) %D%/tx_race.c
 tx_race_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
-tx_race_LDADD = libconnection.la $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
+tx_race_LDADD = libcommon.la libconnection.la $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
 
 EXTRA_DIST += %D%/README.md %D%/tx-test

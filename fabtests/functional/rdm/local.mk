@@ -2,7 +2,7 @@
 # local.mk -- the functional program for FI_EP_RDM; %D% is this directory
 
 bin_PROGRAMS += fi_pmem_rdm_functional
-fi_pmem_rdm_functional_SOURCES = $(fabric_sources) $(control_sources) \
+fi_pmem_rdm_functional_SOURCES = \
 	%D%/cases_atomic.c \
 	%D%/cases_calls.c \
 	%D%/cases_fence.c \
@@ -19,14 +19,14 @@ fi_pmem_rdm_functional_SOURCES = $(fabric_sources) $(control_sources) \
 	%D%/side.c \
 	prov/pmemverbs/memory/key.c prov/pmemverbs/memory/key.h prov/pmemverbs/base/setting.h
 fi_pmem_rdm_functional_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/prov/pmemverbs
-fi_pmem_rdm_functional_LDADD = libconnection.la $(LIBFABRIC_LIBS)
+fi_pmem_rdm_functional_LDADD = libcommon.la libconnection.la $(LIBFABRIC_LIBS)
 
 noinst_PROGRAMS += rdm_lost_source
-rdm_lost_source_SOURCES = $(fabric_sources) $(control_sources) \
+rdm_lost_source_SOURCES = \
 	%D%/libraries.c \
 	%D%/lost_source.c \
 	%D%/rdm_functional.h \
 	%D%/side.c \
 	prov/pmemverbs/memory/key.h prov/pmemverbs/base/setting.h
 rdm_lost_source_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/prov/pmemverbs
-rdm_lost_source_LDADD = libconnection.la $(LIBFABRIC_LIBS)
+rdm_lost_source_LDADD = libcommon.la libconnection.la $(LIBFABRIC_LIBS)
