@@ -102,7 +102,7 @@ info()
 # stress SEED [OPTION]... -- random operations; no atomics where some messages find no receive
 stress()
 {
-	FI_PMEMVERBS_CORE=verbs ./fi_pmem_stress -M "$LAB_PMEM" -s "$LAB_ADDR" -I 100 --seed "$@"
+	FI_PMEMVERBS_CORE=verbs ./fi_pmem_stress -M "$LAB_PMEM" -s "$LAB_ADDR" -I "$LAB_OPERATIONS" --seed "$@"
 }
 
 # by_fio [OPTION]... -- writes of fio, each durable when it completes or by a sync, which it verifies
