@@ -95,12 +95,18 @@ static void note(struct conn *conn)
 	note_end(conn->other);
 }
 
+/* has_survived -- a silence in which nothing was sent; nobody posts receives there any more */
+static bool has_survived(const struct conn *conn)
+{
+	return conn->silent_ns && !conn->party->silent && !conn->other->party->silent;
+}
+
 void messages_note(struct conn *conn)
 {
 	note(conn);
 	if (messages_lack(conn) &&
 	    (is_unread(conn) || is_unread(conn->other) || conn->receives == RECEIVES_NEVER ||
-	     conn->other->receives == RECEIVES_NEVER))
+	     conn->other->receives == RECEIVES_NEVER || has_survived(conn)))
 		conn->given_up = conn->other->given_up = true;
 }
 
