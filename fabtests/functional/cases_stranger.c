@@ -207,6 +207,14 @@ static int begin_request(struct link *link, size_t len)
 	return -1;
 }
 
+/* commit_after_them -- by one who connects when all have gone: the core frees them no later */
+static int commit_after_them(struct fx *fx, struct link *link, struct remote *remote)
+{
+	struct link *late = fx_link(fx, link->target, NULL);
+
+	return late && !commit(late, remote, 0, 64, 0) && !remote_same(fx, remote) ? 0 : -1;
+}
+
 /* Whoever says nothing, or not all, holds up nobody who connects after him */
 static int stranger_unfinished(struct fx *fx)
 {
@@ -227,7 +235,7 @@ static int stranger_unfinished(struct fx *fx)
 	}
 	while (n--)
 		close(fds[n]);
-	return ret || remote_same(fx, remote) ? -1 : 0;
+	return ret || commit_after_them(fx, link, remote) ? -1 : 0;
 }
 
 /* More than the target has descriptors for, which say nothing: whoever comes after them is served
@@ -259,7 +267,7 @@ static int stranger_silence(struct fx *fx)
 		ret = commit(late, remote, 0, 64, 0);
 	while (n--)
 		close(fds[n]);
-	return !late || ret || remote_same(fx, remote) ? -1 : 0;
+	return !late || ret || commit_after_them(fx, link, remote) ? -1 : 0;
 }
 
 const struct test_case stranger_cases[] = {
