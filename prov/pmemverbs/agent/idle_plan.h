@@ -85,7 +85,7 @@ enum {
 	 * Whoever has left the call that slept on a queue is away after so long, and the thread
 	 * takes the queue over.  Until then peers may wait for what only calls move.
 	 */
-	PMV_IDLE_LONGEST_AWAY_NS = 200000,
+	PMV_IDLE_LONGEST_AWAY_NS = 400000,
 	/*
 	 * Where a core moves what peers read and write, the thread looks on for
 	 * PMV_IDLE_LEAST_TRAFFIC_NS when that has ended a sleep.  Nothing tells of what comes while

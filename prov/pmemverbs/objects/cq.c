@@ -198,13 +198,13 @@ static void begin_look(struct pmv_cq *cq, struct look *look)
 }
 
 /*
- * look_on -- something has come, and was no entry: over a core that moves data in calls it may have
- * been a peer's one-sided operation, and this thread serves those while the agent's leaves them to
- * it
+ * look_on -- something has come, and was no entry, nor the answer that is waited for: over a core
+ * that moves data in calls it may have been a peer's one-sided operation, and this thread serves
+ * those while the agent's leaves them to it
  */
 static void look_on(struct pmv_cq *cq, struct look *look)
 {
-	if (!cq->queue.engine->core->manual_progress)
+	if (!cq->queue.engine->core->manual_progress || pmv_queue_pending(&cq->queue))
 		return;
 	*look = (struct look){.until_ns = pmv_clock_ns() + PMV_IDLE_LEAST_TRAFFIC_NS,
 			      .on = true,

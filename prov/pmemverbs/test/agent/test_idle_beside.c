@@ -105,7 +105,7 @@ static void call_again(void)
 		call();
 }
 
-/* Each call prolongs the rest, and a system call each 100 us is enough for that. */
+/* Each call prolongs the rest, and a system call each 200 us is enough for that. */
 Test(idle, thread_is_not_woken_beside_calls_that_follow_each_other)
 {
 	begin_beside(1, 1);
@@ -116,7 +116,7 @@ Test(idle, thread_is_not_woken_beside_calls_that_follow_each_other)
 	scene.sleeps = scene.settings = 0;
 	rounds_until(scene.until[0]);
 	cr_expect_leq(scene.sleeps, 8, "%u", scene.sleeps);
-	cr_expect_leq(scene.settings, 2100, "%u", scene.settings);
+	cr_expect_leq(scene.settings, 1100, "%u", scene.settings);
 	scene_end();
 }
 
