@@ -7,6 +7,12 @@
 #include "objects/domain.h"
 #include "progress/queue.h"
 
+/* Have looks before a sleep paid lately?  (cq.c) */
+struct pmv_looked {
+	atomic_uint unlooked; /* so many waits do without, as the last look was in vain */
+	atomic_uint in_vain;  /* so many did then; 0: it was not */
+};
+
 struct pmv_cq {
 	struct fid_cq cq_fid;
 	struct pmv_queue queue;
@@ -14,11 +20,9 @@ struct pmv_cq {
 	enum fi_cq_format format;
 	enum fi_wait_obj wait_obj;
 	enum fi_cq_wait_cond wait_cond;
-	atomic_uint signals; /* fi_cq_signal calls so far ... */
-	atomic_uint heeded;  /* ... and those that some fi_cq_sread has returned for */
-	/* So many waits do not begin with a look, as the last one was in vain (cq.c) ... */
-	atomic_uint unlooked;
-	atomic_uint in_vain;              /* ... so many of them, if the next one is, too */
+	atomic_uint signals;              /* fi_cq_signal calls so far ... */
+	atomic_uint heeded;               /* ... and those that some fi_cq_sread has returned for */
+	struct pmv_looked looked[2];      /* of waits for entries, and for acknowledgements */
 	struct pmv_ep *_Atomic closed_ep; /* freed with the next one, or the queue: ep.c */
 };
 

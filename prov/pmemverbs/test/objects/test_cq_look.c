@@ -129,21 +129,41 @@ Test(cq_look, goes_on_after_what_was_no_entry)
 {
 	struct pair *pair = open_pair();
 	struct pmv_cq *cq = pmv_to_cq(pair->home->cq);
+	struct pmv_looked *looked = &cq->looked[0];
 
 	fake_time.others = true;
 	for (int in_calls = 0; in_calls < 2; in_calls++) {
 		pair->home->core.manual_progress = in_calls;
-		atomic_store(&cq->unlooked, 10);
-		atomic_store(&cq->in_vain, 7);
+		atomic_store(&looked->unlooked, 10);
+		atomic_store(&looked->in_vain, 7);
 		cr_expect_eq(waits(pair, 0, SOON), in_calls ? 1 : 2);
 		/* It was not this that the wait began with. */
-		cr_expect_eq(atomic_load(&cq->in_vain), 7);
-		atomic_store(&cq->unlooked, 10);
+		cr_expect_eq(atomic_load(&looked->in_vain), 7);
+		atomic_store(&looked->unlooked, 10);
 		cr_expect_eq(waits(pair, LONG, AT_LAST), 2);
-		cr_expect_eq(atomic_load(&cq->in_vain), 7);
+		cr_expect_eq(atomic_load(&looked->in_vain), 7);
 	}
+	/* Nor if others sleep there, too: one event may wake them all. */
+	atomic_store(&looked->unlooked, 10);
+	atomic_store(&cq->queue.sleepers, 1);
+	cr_expect_eq(waits(pair, 0, SOON), 2);
+	atomic_store(&cq->queue.sleepers, 0);
 	pair->home->core.manual_progress = false;
 	fake_time.others = false;
+	pair_close(pair);
+}
+
+/* Between two commits the application waits for something else, for long. */
+Test(cq_look, finds_an_acknowledgement_also_after_other_looks_in_vain)
+{
+	struct pair *pair = open_pair();
+
+	for (int i = 0; i < 3; i++) {
+		fake_time.others = true;
+		waits(pair, LONG, AT_LAST);
+		fake_time.others = false;
+		cr_expect_eq(sleeps(pair, 0, SOON), 0);
+	}
 	pair_close(pair);
 }
 
