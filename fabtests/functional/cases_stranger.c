@@ -185,8 +185,7 @@ static int stranger_requests(struct fx *fx)
 	return close_scene(&scene, open_scene(&scene, fx) || requests(&scene));
 }
 
-/* begin_request -- to the target that the link has; the rest of it never comes: the socket, or -1
- */
+/* begin_request -- to the link's target; the rest never comes: the socket, or -1 */
 static int begin_request(struct link *link, size_t len)
 {
 	/* As tcp sends it: a version, a connection request, and 200 bytes that are to follow */
@@ -238,8 +237,7 @@ static int stranger_unfinished(struct fx *fx)
 	return ret || commit_after_them(fx, link, remote) ? -1 : 0;
 }
 
-/* More than the target has descriptors for, which say nothing: whoever comes after them is served
- */
+/* More than the target has descriptors for say nothing: whoever comes after them is served */
 static int stranger_silence(struct fx *fx)
 {
 	struct link *link = served_link(fx, NULL), *late = NULL;

@@ -154,9 +154,9 @@ static inline void pmv_agent_progress(struct pmv_agent *agent)
 }
 
 /*
- * pmv_agent_follow -- the thread's rest begins; reads of this queue prolong it, if they are many.
- * If the queue is slept on, the rest has no end before the call has. pmv_agent_unfollow -- it has
- * ended, and its timer ends no later sleep
+ * pmv_agent_follow -- the thread's rest begins; reads of this queue prolong it, if they are many;
+ *   if it is slept on, no timer ends the rest while it is
+ * pmv_agent_unfollow -- it has ended, and its timer ends no later sleep
  */
 void pmv_agent_follow(struct pmv_agent *agent, const struct pmv_queue *queue);
 void pmv_agent_unfollow(struct pmv_agent *agent);

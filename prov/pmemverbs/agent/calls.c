@@ -75,19 +75,13 @@ static void prolong(struct pmv_agent *agent, unsigned int reads, int64_t now, in
 
 void pmv_agent_follow(struct pmv_agent *agent, const struct pmv_queue *queue)
 {
-	bool sleeps = queue && queue->slept_on;
-
 	atomic_store_explicit(&agent->followed_ns, 0, memory_order_relaxed);
-	if (sleeps)
-		atomic_store(&agent->followed, queue);
-	/*
-	 * The call may have ended, or the queue been closed, since it was looked at.  If the call
-	 * ends from here on, it sees who follows it.
-	 */
-	if (!sleeps || !atomic_load(&queue->sleepers))
+	/* A call that ends from here on sees who follows it. */
+	atomic_store(&agent->followed, queue);
+	/* It may have ended, or the queue been closed, since it was looked at. */
+	if (!queue || !queue->slept_on || !atomic_load(&queue->sleepers))
 		prolong(agent, queue ? atomic_load(&queue->reads) : 0, pmv_clock_ns(),
 			PMV_IDLE_LONGEST_NAP_NS);
-	atomic_store(&agent->followed, queue);
 }
 
 void pmv_agent_unfollow(struct pmv_agent *agent)

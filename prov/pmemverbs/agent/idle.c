@@ -175,24 +175,29 @@ static bool is_slept_on(const struct pmv_agent *agent, const struct pmv_queue *q
 	return atomic_load(&queue->sleepers) && !atomic_load(&agent->looks.until_ns);
 }
 
-/* calls_of -- the application's, that move data, or are about to sleep */
-static unsigned int calls_of(struct pmv_queue *queue)
+/* count_calls -- of the application, that move data, or are about to sleep */
+static unsigned int count_calls(struct pmv_agent *agent)
 {
-	return atomic_load_explicit(&queue->reads, memory_order_relaxed) +
-	       atomic_load_explicit(&queue->arms, memory_order_relaxed);
+	struct pmv_queue *queue;
+	unsigned int calls = 0;
+
+	pthread_mutex_lock(&agent->lock);
+	TAILQ_FOREACH(queue, &agent->queues, next_of_agent)
+	calls += atomic_load_explicit(&queue->reads, memory_order_relaxed) +
+		 atomic_load_explicit(&queue->arms, memory_order_relaxed);
+	pthread_mutex_unlock(&agent->lock);
+	return calls;
 }
 
-/* find_readers -- whose calls move the data: of queues that are polled, or of one that is slept on
- */
+/* find_readers -- whose calls move the data: queues that are polled, or one that is slept on */
 static void find_readers(struct pmv_agent *agent, struct pmv_idle_facts *facts, int64_t now)
 {
 	struct pmv_queue *queue, *slept_on = NULL;
-	unsigned int sleeping = 0, calls = 0;
+	unsigned int sleeping = 0, calls = count_calls(agent);
 
 	facts->polled = 0;
 	TAILQ_FOREACH(queue, &agent->pinned, next_pinned)
 	{
-		calls += calls_of(queue);
 		queue->slept_on = false;
 		facts->polled += is_polled(queue, now);
 		if (is_slept_on(agent, queue)) {
@@ -306,8 +311,7 @@ static void prepare(struct pmv_agent *agent, const struct pmv_idle_plan *plan,
 	facts->prepared = true;
 }
 
-/* follow -- the calls of the one queue that is polled, or slept on, prolong the rest, which begins
- */
+/* follow -- the rest begins; calls of the one queue that is polled, or slept on, prolong it */
 static void follow(struct pmv_agent *agent)
 {
 	struct pmv_queue *queue, *followed = NULL;
@@ -349,18 +353,11 @@ static bool wait_for_edges(struct pmv_agent *agent, int64_t ns, bool *core)
 	return count > 0;
 }
 
-/* is_away -- the application has made no call for a while: no answer for it has come, but traffic
- */
+/* is_away -- the application has made no call for a while: traffic has come, and no answer */
 static bool is_away(struct pmv_agent *agent, int64_t now)
 {
-	struct pmv_queue *queue;
-	unsigned int calls = 0;
-
-	pthread_mutex_lock(&agent->lock);
-	TAILQ_FOREACH(queue, &agent->queues, next_of_agent)
-	calls += calls_of(queue);
-	pthread_mutex_unlock(&agent->lock);
-	return calls == agent->seen_calls && now - agent->called_ns >= PMV_IDLE_LONGEST_NAP_NS;
+	return count_calls(agent) == agent->seen_calls &&
+	       now - agent->called_ns >= PMV_IDLE_LONGEST_NAP_NS;
 }
 
 /* how_it_ended -- a sleep; core: by an event of a queue */

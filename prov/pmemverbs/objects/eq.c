@@ -366,8 +366,7 @@ static ssize_t wait_in_core(struct pmv_eq *eq, int64_t left)
 	ret = fi_eq_sread(eq->core_fid, &peeked.event, peeked.room, sizeof(peeked.room), (int) left,
 			  FI_PEEK);
 	pmv_guard_leave();
-	/* verbs says so whenever the process was stopped and goes on, too (epoll_wait, signal(7)).
-	 */
+	/* -FI_EINTR: over verbs also if the process was stopped and goes on (signal(7)). */
 	return ret < 0 && ret != -FI_EAGAIN && ret != -FI_EINTR ? ret : 0;
 }
 

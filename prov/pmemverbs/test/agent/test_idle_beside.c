@@ -35,6 +35,15 @@ static void leave(void)
 	call();
 }
 
+/* end_when_back -- so long after the call the thread has taken the queue over */
+static void end_when_back(int64_t most)
+{
+	cr_expect_leq(scene.now - scene.found, most + STEP);
+	rounds_until(scene.now + 1);
+	cr_expect(awaits(scene.cqs[0]));
+	scene_end();
+}
+
 static void expect_left_to_it(void)
 {
 	cr_assert_not(awaits(scene.cqs[0]));
@@ -69,10 +78,7 @@ Test(idle, thread_is_back_soon_after_the_call_has_ended)
 	scene.at_each_step = leave_soon;
 	while (scene.at_each_step)
 		pmv_idle(scene.agent, &scene.plan, false);
-	cr_expect_leq(scene.now - scene.found, PMV_IDLE_LONGEST_AWAY_NS + STEP);
-	rounds_until(scene.now + 1);
-	cr_expect(awaits(scene.cqs[0]));
-	scene_end();
+	end_when_back(PMV_IDLE_LONGEST_AWAY_NS);
 }
 
 static void leave_at_a_look(void)
@@ -90,10 +96,7 @@ Test(idle, thread_sees_a_call_that_ends_while_it_prepares_its_sleep)
 	scene.at_a_look = leave_at_a_look;
 	while (!scene.sleeps)
 		pmv_idle(scene.agent, &scene.plan, false);
-	cr_expect_leq(scene.now - scene.found, MS + STEP);
-	rounds_until(scene.now + 1);
-	cr_expect(awaits(scene.cqs[0]));
-	scene_end();
+	end_when_back(MS);
 }
 
 static void call_again(void)
@@ -160,8 +163,7 @@ Test(idle, thread_is_back_soon_after_a_call_also_if_it_was_kicked_just_before)
 	scene.at_each_step = leave_soon;
 	while (scene.at_each_step)
 		pmv_idle(scene.agent, &scene.plan, false);
-	cr_expect_leq(scene.now - scene.found, PMV_IDLE_LONGEST_AWAY_NS + STEP);
-	scene_end();
+	end_when_back(PMV_IDLE_LONGEST_AWAY_NS);
 }
 
 /* Who is to be served need not wait for a thread that wakes the other one. */
