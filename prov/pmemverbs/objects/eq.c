@@ -334,7 +334,11 @@ int pmv_eq_trywait(struct pmv_eq *eq)
 	return fi_trywait(eq->fabric->core_fid, (struct fid *[]){&eq->core_fid->fid}, 1);
 }
 
-/* wait_for_descriptor -- of the core's queue: what it moves while it waits it would tell nobody */
+/*
+ * wait_for_descriptor -- of the core's queue.  tcp would tell nobody what it moves while it waits;
+ * and verbs, which waits in epoll_wait, would end when the process was stopped and goes on
+ * (signal(7)).  A signal that the process handles ends the call, as fi_eq(3) has it.
+ */
 static ssize_t wait_for_descriptor(struct pmv_eq *eq, int64_t left)
 {
 	struct pollfd fd = {.fd = eq->core_fd, .events = POLLIN};
@@ -342,7 +346,7 @@ static ssize_t wait_for_descriptor(struct pmv_eq *eq, int64_t left)
 
 	if (ret)
 		return ret == -FI_EAGAIN ? 0 : ret;
-	return poll(&fd, 1, (int) left) < 0 && errno != EINTR ? -errno : 0;
+	return poll(&fd, 1, (int) left) < 0 ? -errno : 0;
 }
 
 /* wait_in_core -- for at most so many ms (-1: any time), perhaps less: 0, or an error */
@@ -359,15 +363,14 @@ static ssize_t wait_in_core(struct pmv_eq *eq, int64_t left)
 		}
 		if (left < 0 || left > DESCRIPTORS_MS)
 			left = DESCRIPTORS_MS;
-		if (eq->core_fd >= 0)
-			return wait_for_descriptor(eq, left);
 	}
+	if (eq->core_fd >= 0)
+		return wait_for_descriptor(eq, left);
 	enter_core();
 	ret = fi_eq_sread(eq->core_fid, &peeked.event, peeked.room, sizeof(peeked.room), (int) left,
 			  FI_PEEK);
 	pmv_guard_leave();
-	/* -FI_EINTR: over verbs also if the process was stopped and goes on (signal(7)). */
-	return ret < 0 && ret != -FI_EAGAIN && ret != -FI_EINTR ? ret : 0;
+	return ret < 0 && ret != -FI_EAGAIN ? ret : 0;
 }
 
 /*
@@ -390,7 +393,10 @@ static void let_end(struct pmv_eq *eq)
 	pthread_mutex_unlock(&eq->lock);
 }
 
-/* eq_sread -- waits without reading the event, so that it is read under our lock */
+/*
+ * eq_sread -- waits without reading the event, so that it is read under our lock.  Whoever peeks
+ * hears of no signal: RxM's thread does, and ends at any error (1.17 and 2.1: rxm_cm_progress).
+ */
 static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
 			uint64_t flags)
 {
@@ -404,7 +410,7 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 		if (ret != -FI_EAGAIN || (timeout >= 0 && left <= 0))
 			return ret;
 		ret = wait_in_core(eq, left);
-		if (ret)
+		if (ret && (ret != -FI_EINTR || !(flags & FI_PEEK)))
 			return ret;
 		let_end(eq);
 	}
@@ -530,16 +536,13 @@ struct fi_ops pmv_eq_fi_ops = {
 	.control = pmv_unwrap_control,
 };
 
-/* find_descriptor -- the one that the core's queue has, where the core moves data; or -1 */
+/* find_descriptor -- the one that the core's queue has, or -1 */
 static int find_descriptor(const struct pmv_eq *eq, const struct fi_eq_attr *attr)
 {
 	bool has_one = attr && (attr->wait_obj == FI_WAIT_UNSPEC || attr->wait_obj == FI_WAIT_FD);
 	int fd;
 
-	if (!eq->fabric->core->manual_progress || !has_one ||
-	    fi_control(&eq->core_fid->fid, FI_GETWAIT, &fd))
-		return -1;
-	return fd;
+	return has_one && !fi_control(&eq->core_fid->fid, FI_GETWAIT, &fd) ? fd : -1;
 }
 
 int pmv_eq_open(struct fid_fabric *fabric_fid, struct fi_eq_attr *attr, struct fid_eq **eq_fid,

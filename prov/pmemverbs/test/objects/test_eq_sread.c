@@ -1,30 +1,106 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_eq_sread.c -- who waits for an event, and is interrupted */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
+
 #include "objects/eq.h"
 #include "test/support/rig.h"
 
-static int interruptions;
+/* A queue of which the core has a descriptor, that nothing is written to. */
+struct waiting {
+	struct rig *rig;
+	struct fid_eq *eq;
+	int pipe[2];
+};
 
-static ssize_t be_interrupted(struct fid_eq *fid, uint32_t *event, void *buf, size_t len,
-			      int timeout, uint64_t flags)
+static atomic_int caught;
+
+static void count(int signal)
 {
-	(void) fid, (void) event, (void) buf, (void) len, (void) timeout, (void) flags;
-	interruptions++;
-	return -FI_EINTR;
+	(void) signal;
+	atomic_fetch_add(&caught, 1);
 }
 
-/* A process that was stopped has had no signal of its own. */
-Test(eq_sread, goes_on_when_it_was_interrupted)
+static ssize_t wait_in_the_core(struct fid_eq *fid, uint32_t *event, void *buf, size_t len,
+				int timeout, uint64_t flags)
 {
-	struct rig *rig = rig_open(NULL);
+	(void) fid, (void) event, (void) buf, (void) len, (void) timeout, (void) flags;
+	cr_assert_fail("verbs is interrupted there when the process was stopped");
+	return -FI_EOTHER;
+}
+
+static void begin(struct waiting *waiting)
+{
+	struct fi_eq_attr attr = {.size = 8, .wait_obj = FI_WAIT_FD};
+
+	waiting->rig = rig_open(NULL);
+	accepted(pmv_eq_open(&waiting->rig->fabric.fabric_fid, &attr, &waiting->eq, NULL));
+	cr_assert_eq(pipe(waiting->pipe), 0);
+	pmv_to_eq(waiting->eq)->core_fd = waiting->pipe[0];
+	pmv_to_eq(waiting->eq)->core_fid->ops->sread = wait_in_the_core;
+}
+
+static void end(struct waiting *waiting)
+{
+	accepted(fi_close(&waiting->eq->fid));
+	rig_close(waiting->rig);
+	close(waiting->pipe[0]);
+	close(waiting->pipe[1]);
+}
+
+/* One signal may come before the call waits; so they come until it has ended. */
+static timer_t interrupt_again_and_again(void)
+{
+	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+	const struct itimerspec often = {{0, 1000000}, {0, 1000000}};
+	timer_t timer;
+
+	signal(SIGUSR1, count);
+	cr_assert_eq(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
+	cr_assert_eq(timer_settime(timer, 0, &often, NULL), 0);
+	return timer;
+}
+
+Test(eq_sread, ends_when_a_signal_was_handled, .timeout = 60)
+{
 	struct fi_eq_cm_entry entry;
-	struct fid_eq *eq;
+	struct waiting waiting;
+	uint32_t event;
+	timer_t timer;
+
+	begin(&waiting);
+	timer = interrupt_again_and_again();
+	cr_expect_eq(fi_eq_sread(waiting.eq, &event, &entry, sizeof(entry), -1, 0), -FI_EINTR);
+	timer_delete(timer);
+	end(&waiting);
+}
+
+Test(eq_sread, goes_on_if_its_caller_only_peeks)
+{
+	struct fi_eq_cm_entry entry;
+	struct waiting waiting;
+	uint32_t event;
+	timer_t timer;
+
+	begin(&waiting);
+	timer = interrupt_again_and_again();
+	while (!atomic_load(&caught))
+		cr_expect_eq(fi_eq_sread(waiting.eq, &event, &entry, sizeof(entry), 50, FI_PEEK),
+			     -FI_EAGAIN);
+	timer_delete(timer);
+	end(&waiting);
+}
+
+Test(eq_sread, ends_when_the_time_is_over)
+{
+	struct fi_eq_cm_entry entry;
+	struct waiting waiting;
 	uint32_t event;
 
-	accepted(pmv_eq_open(&rig->fabric.fabric_fid, &(struct fi_eq_attr){.size = 8}, &eq, NULL));
-	pmv_to_eq(eq)->core_fid->ops->sread = be_interrupted;
-	cr_expect_eq(fi_eq_sread(eq, &event, &entry, sizeof(entry), 30, 0), -FI_EAGAIN);
-	cr_expect_gt(interruptions, 0);
-	accepted(fi_close(&eq->fid));
-	rig_close(rig);
+	begin(&waiting);
+	cr_expect_eq(fi_eq_sread(waiting.eq, &event, &entry, sizeof(entry), 10, 0), -FI_EAGAIN);
+	end(&waiting);
 }

@@ -159,9 +159,17 @@ static int eq_close(struct fid *fid)
 	return 0;
 }
 
+/* It has no descriptor. */
+static int eq_control(struct fid *fid, int command, void *arg)
+{
+	(void) fid, (void) command, (void) arg;
+	return -FI_ENOSYS;
+}
+
 static struct fi_ops eq_fi_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = eq_close,
+	.control = eq_control,
 };
 
 int fake_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **fid,
