@@ -17,8 +17,6 @@
 
 #include "base/address.h"
 
-#define SILENT_MS 1000
-
 /* is_bound_to -- and connected to nobody, as those are that were accepted there */
 static bool is_bound_to(int fd, const struct sockaddr *own)
 {
@@ -82,7 +80,7 @@ static bool is_of(const struct sockaddr *own, const struct sockaddr *name)
 }
 
 /* has_news -- nothing that has come may wait for its reader, who is slow then, and not the peer */
-static bool has_news(int fd)
+static bool has_news(int fd, unsigned int ms)
 {
 	struct tcp_info info = {0};
 	socklen_t len = sizeof(info);
@@ -90,11 +88,12 @@ static bool has_news(int fd)
 
 	return ioctl(fd, FIONREAD, &unread) || unread ||
 	       getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) ||
-	       info.tcpi_last_data_recv < SILENT_MS;
+	       info.tcpi_last_data_recv < ms;
 }
 
 /* An endpoint's socket does not block, which all have that the core has only accepted. */
-bool pmv_listener_is_silent(int fd, const struct sockaddr *own, struct sockaddr_storage *peer)
+bool pmv_listener_is_silent(int fd, const struct sockaddr *own, unsigned int ms,
+			    struct sockaddr_storage *peer)
 {
 	struct sockaddr_storage room = {0};
 	struct sockaddr *name = (struct sockaddr *) &room;
@@ -106,5 +105,5 @@ bool pmv_listener_is_silent(int fd, const struct sockaddr *own, struct sockaddr_
 	flags = fcntl(fd, F_GETFL);
 	memset(peer, 0, sizeof(*peer));
 	return flags >= 0 && !(flags & O_NONBLOCK) &&
-	       !getpeername(fd, (struct sockaddr *) peer, &peer_len) && !has_news(fd);
+	       !getpeername(fd, (struct sockaddr *) peer, &peer_len) && !has_news(fd, ms);
 }

@@ -19,9 +19,10 @@ int pmv_listener_guard(const struct sockaddr *own);
 
 /*
  * pmv_listener_is_silent -- was this descriptor's connection accepted there, and has nothing come
- * on it for a second?  *peer is who has made it, and may have asked before.  Of those that have an
- * endpoint it says false.
+ * on it for so many ms?  *peer is who has made it, and may have asked before.  Of those that have
+ * an endpoint it says false.
  */
-bool pmv_listener_is_silent(int fd, const struct sockaddr *own, struct sockaddr_storage *peer);
+bool pmv_listener_is_silent(int fd, const struct sockaddr *own, unsigned int ms,
+			    struct sockaddr_storage *peer);
 
 #endif /* PMV_LISTENER_H */

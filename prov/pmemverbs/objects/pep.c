@@ -104,13 +104,28 @@ static int pep_listen(struct fid_pep *fid)
 	return ret;
 }
 
-/* The handle of a connection request belongs to the core. */
+/*
+ * reject -- the handle of a request belongs to the core, and may be that of another one as soon as
+ * this one is rejected.
+ */
+static int reject(struct pmv_pep *pep, struct fid *handle, const void *param, size_t paramlen)
+{
+	pmv_handshake_take(pep->fabric, handle, NULL);
+	return fi_reject(pep->core_fid, handle, param, paramlen);
+}
+
+/* pep_reject -- with the lock: who has asked is not taken for a stranger meanwhile */
 static int pep_reject(struct fid_pep *fid, struct fid *handle, const void *param, size_t paramlen)
 {
 	struct pmv_pep *pep = pmv_to_pep(&fid->fid);
+	int ret;
 
-	pmv_handshake_take(pep->fabric, handle, NULL);
-	return fi_reject(pep->core_fid, handle, param, paramlen);
+	if (!pep->eq)
+		return reject(pep, handle, param, paramlen);
+	pthread_mutex_lock(&pep->eq->lock);
+	ret = reject(pep, handle, param, paramlen);
+	pthread_mutex_unlock(&pep->eq->lock);
+	return ret;
 }
 
 static struct fi_ops_cm pep_cm_ops = {

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -14,6 +15,12 @@
 #include "objects/handshake.h"
 
 #define LOOK_MS 1000
+
+/* A target may have many endpoints, and a peer may be slow: who is silent has this long. */
+#define PATIENT_MS 10000
+
+/* When no more than 1/16 of the descriptors is left. */
+#define HASTY_MS 1000
 
 /* next_descriptor -- the number that it gets: the lowest that is free; a negative errno: none */
 static int next_descriptor(void)
@@ -38,20 +45,19 @@ bool pmv_strangers_leave_room(struct pmv_eq *eq)
 	return false;
 }
 
-/* descriptors -- so many are in use, if they are nearly all; else 0 */
-static int descriptors(void)
+/* descriptors -- so many are in use, of how many? */
+static int descriptors(int *most)
 {
-	struct rlimit limit;
+	struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
 	int next = next_descriptor();
 
-	if (getrlimit(RLIMIT_NOFILE, &limit))
-		return 0;
-	if (next == -EMFILE)
-		return (int) limit.rlim_cur;
-	return next >= 0 && (rlim_t) next >= limit.rlim_cur - limit.rlim_cur / 4 ? next : 0;
+	getrlimit(RLIMIT_NOFILE, &limit);
+	*most = limit.rlim_cur < INT_MAX ? (int) limit.rlim_cur : INT_MAX;
+	return next == -EMFILE || next == -ENFILE ? *most : next;
 }
 
-static unsigned int give_up(struct pmv_pep *pep, int end)
+/* give_up -- who has been silent for so many ms, of those that the listener has */
+static unsigned int give_up(struct pmv_pep *pep, int end, unsigned int ms)
 {
 	union pmv_silence_addr own = {0};
 	size_t len = sizeof(own);
@@ -61,7 +67,7 @@ static unsigned int give_up(struct pmv_pep *pep, int end)
 	if (fi_getname(&pep->core_fid->fid, &own, &len))
 		return 0;
 	for (int fd = 0; fd < end; fd++) {
-		if (!pmv_listener_is_silent(fd, &own.any, &peer) ||
+		if (!pmv_listener_is_silent(fd, &own.any, ms, &peer) ||
 		    pmv_handshake_is_kept(pep->fabric, (struct sockaddr *) &peer))
 			continue;
 		/* The core reads the end, and closes it. */
@@ -75,7 +81,7 @@ void pmv_strangers_look(struct pmv_eq *eq)
 	unsigned int count = 0;
 	struct pmv_pep *pep;
 	int64_t now;
-	int end;
+	int end, most;
 
 	if (LIST_EMPTY(&eq->listeners))
 		return;
@@ -83,11 +89,11 @@ void pmv_strangers_look(struct pmv_eq *eq)
 	if (now < eq->next_look_ms)
 		return;
 	eq->next_look_ms = now + LOOK_MS;
-	end = descriptors();
-	if (!end)
+	end = descriptors(&most);
+	if (end < most - most / 4)
 		return;
 	LIST_FOREACH(pep, &eq->listeners, next_of_eq)
-	count += give_up(pep, end);
+	count += give_up(pep, end, end < most - most / 16 ? PATIENT_MS : HASTY_MS);
 	if (count)
 		PMV_WARN(EQ,
 			 "%u connections on which nobody has asked for anything are ended: few "

@@ -4,7 +4,8 @@
  *
  * tcp keeps each connection that it has accepted until its peer ends it, or asks.  Each takes a
  * descriptor, so a few hundred that say nothing would let nobody else in.  When three quarters of
- * the descriptors are in use, those end that have been silent for a second.
+ * the descriptors are in use, those end that have been silent for 10 seconds; when nearly all are,
+ * those that have been for one.
  */
 #ifndef PMV_STRANGERS_H
 #define PMV_STRANGERS_H

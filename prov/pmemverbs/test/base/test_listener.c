@@ -96,7 +96,7 @@ static bool is_silent(int fd, const struct sockaddr_in *own)
 {
 	struct sockaddr_storage peer;
 
-	return pmv_listener_is_silent(fd, (const struct sockaddr *) own, &peer);
+	return pmv_listener_is_silent(fd, (const struct sockaddr *) own, 1000, &peer);
 }
 
 Test(listener, knows_who_says_nothing)
@@ -115,7 +115,8 @@ Test(listener, knows_who_says_nothing)
 	any.sin_addr.s_addr = htonl(INADDR_ANY);
 	cr_expect(is_silent(fd, &any));
 	cr_assert_eq(getsockname(peer, (struct sockaddr *) &name, &len), 0);
-	cr_expect(pmv_listener_is_silent(fd, (struct sockaddr *) &own, &at));
+	cr_expect_not(pmv_listener_is_silent(fd, (struct sockaddr *) &own, 1001, &at));
+	cr_expect(pmv_listener_is_silent(fd, (struct sockaddr *) &own, 1000, &at));
 	cr_expect_arr_eq(&at, &name, sizeof(name));
 	cr_expect_not(is_silent(listener, &own), "nobody is there");
 	cr_expect_not(is_silent(peer, &own), "it is the other end");
