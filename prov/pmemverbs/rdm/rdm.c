@@ -444,15 +444,14 @@ int pmv_rdm_wait_open(struct pmv_rdm_fabric *fabric, struct fi_wait_attr *attr,
 
 int pmv_rdm_trywait(struct pmv_rdm_fabric *fabric, struct fid *fid)
 {
-	int ret = pmv_rdm_cq_trywait(fid);
+	int ret;
 
-	if (ret)
-		return ret;
 	/* Counters of FI_EP_MSG have nothing that can be waited on. */
 	if (!fabric->fid || pmv_rdm_calls_is_foreign(fid))
 		return -FI_ENOSYS;
 	pmv_guard_enter();
 	ret = fi_trywait(fabric->fid, &fid, 1);
 	pmv_guard_leave();
-	return ret;
+	/* RxM has reset the descriptor: only what is lost from now on makes it ready. */
+	return ret ? ret : pmv_rdm_cq_trywait(fid);
 }

@@ -7,6 +7,7 @@
 #include <rdma/fi_errno.h>
 
 #include "base/container.h"
+#include "rdm/rdm.h"
 #include "rdm/rdm_cq.h"
 #include "rdm/rdm_wake.h"
 
@@ -375,6 +376,26 @@ Test(rdm_cq, lets_nobody_sleep_before_a_loss_was_looked_at)
 	expect_error(1, FI_ECANCELED);
 	expect_nothing();
 	cr_assert_eq(pmv_rdm_cq_trywait(&cq.fid), 0);
+}
+
+static int lose_and_reset(struct fid_fabric *fabric, struct fid **fids, int count)
+{
+	(void) fabric, (void) fids, (void) count;
+	pmv_lost_writes_disconnected(peer);
+	return 0;
+}
+
+/* What has made the descriptor ready is forgotten there. */
+Test(rdm_cq, lets_nobody_sleep_before_a_loss_meanwhile_was_looked_at)
+{
+	struct fi_ops_fabric ops = {.size = sizeof(ops), .trywait = lose_and_reset};
+	struct fid_fabric rxm = {.ops = &ops};
+	struct pmv_rdm_fabric fabric = {.fid = &rxm};
+
+	sent(1);
+	expect_nothing();
+	cr_expect_eq(pmv_rdm_trywait(&fabric, &cq.fid), -FI_EAGAIN);
+	expect_error(1, FI_ECANCELED);
 }
 
 /* A read that finds another one's completion does not tell of it yet. */
