@@ -43,6 +43,10 @@ __attribute__((noinline)) static ssize_t serve_and_read(struct pmv_cq *cq, void 
 	struct pmv_agent *agent = &cq->domain->agent;
 	ssize_t ret;
 
+	if (atomic_load_explicit(&cq->queue.released, memory_order_relaxed)) {
+		atomic_store(&cq->queue.released, false);
+		pmv_agent_has_left(agent, &cq->queue);
+	}
 	pmv_agent_progress(agent);
 	ret = pmv_queue_read(&cq->queue, buf, count);
 	pmv_agent_nudge(agent);
@@ -121,7 +125,8 @@ static bool must_look(struct pmv_cq *cq)
 	return !pmv_agent_watch(agent, &cq->queue);
 }
 
-int pmv_cq_trywait(struct pmv_cq *cq)
+/* may_sleep -- 0: the descriptor is told of all that comes from now on */
+static int may_sleep(struct pmv_cq *cq)
 {
 	int ret;
 
@@ -143,6 +148,15 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 	return ret;
 }
 
+int pmv_cq_trywait(struct pmv_cq *cq)
+{
+	int ret = may_sleep(cq);
+
+	if (!ret)
+		atomic_store(&cq->queue.released, true);
+	return ret;
+}
+
 /* wait_for_entries -- or until left ms are over (-1: never); 1: something has come */
 static int wait_for_entries(struct pmv_cq *cq, int64_t left)
 {
@@ -157,7 +171,7 @@ static int wait_for_entries(struct pmv_cq *cq, int64_t left)
 		nanosleep(&look, NULL);
 		return 0;
 	}
-	ret = pmv_cq_trywait(cq);
+	ret = may_sleep(cq);
 	if (ret)
 		return ret == -FI_EAGAIN ? 0 : ret;
 	if (pmv_queue_pending(&cq->queue) && (timeout < 0 || timeout > LOSS_POLL_MS))

@@ -81,6 +81,75 @@ Test(idle, thread_is_back_soon_after_the_call_has_ended)
 	end_when_back(PMV_IDLE_LONGEST_AWAY_NS);
 }
 
+/* wait_for_descriptor -- the application does, as far as anybody can see, and lends no memory */
+static void wait_for_descriptor(void)
+{
+	atomic_store(&scene.agent->lent, 0);
+	cr_assert_eq(pmv_cq_trywait(pmv_to_cq(scene.cqs[0])), 0);
+}
+
+Test(idle, thread_is_not_woken_by_a_queue_whose_descriptor_is_waited_for)
+{
+	begin_beside(2, 0);
+	wait_for_descriptor();
+	scene.at_each_step = expect_left_to_it;
+	rounds_until(scene.now + 1000 * MS);
+	cr_expect(awaits(scene.cqs[1]));
+	cr_expect_leq(scene.sleeps, 10, "%u", scene.sleeps);
+	cr_expect_eq(scene.expires, INT64_MAX);
+	scene_end();
+}
+
+static void read_soon(void)
+{
+	if (scene.sleeps < 8)
+		return;
+	scene.at_each_step = NULL;
+	scene.found = scene.now;
+	scene_read(scene.cqs[0]);
+}
+
+Test(idle, thread_is_back_soon_after_the_application_was_woken_by_the_descriptor)
+{
+	begin_beside(1, 0);
+	wait_for_descriptor();
+	scene.at_each_step = read_soon;
+	while (scene.at_each_step)
+		pmv_idle(scene.agent, &scene.plan, false);
+	end_when_back(PMV_IDLE_LONGEST_AWAY_NS);
+}
+
+/* It may be elsewhere, and a peer may read and write all the same. */
+Test(idle, thread_is_woken_beside_a_descriptor_where_peers_may_use_memory)
+{
+	begin_beside(1, 0);
+	wait_for_descriptor();
+	pmv_agent_lend(scene.agent, 1);
+	rounds_until(scene.now + 1);
+	cr_expect(awaits(scene.cqs[0]));
+	pmv_agent_lend(scene.agent, -1);
+	scene_end();
+}
+
+static void lend_soon(void)
+{
+	if (scene.sleeps < 8)
+		return;
+	scene.at_each_step = NULL;
+	scene.found = scene.now;
+	pmv_agent_lend(scene.agent, 1);
+}
+
+Test(idle, thread_is_back_at_once_when_memory_is_registered_that_peers_may_use)
+{
+	begin_beside(1, 0);
+	wait_for_descriptor();
+	scene.at_each_step = lend_soon;
+	while (scene.at_each_step)
+		pmv_idle(scene.agent, &scene.plan, false);
+	end_when_back(0);
+}
+
 static void leave_at_a_look(void)
 {
 	scene.at_a_look = NULL;
