@@ -82,24 +82,30 @@ bool pmv_chain_work_waits(const struct pmv_writeback_batch *batch,
 	return chain.commits;
 }
 
-/* name_left -- what the connection has not committed; if its region is gone it can't be */
+/*
+ * name_left -- what the connection has not committed; if its region is gone it can't be.  With a
+ * fault this chain is not executed, and the rest is left to the next one.
+ */
 static enum pmv_fault name_left(struct pmv_regions *regions, struct pmv_work *work)
 {
 	struct pmv_receiver *receiver = work->receiver;
 	enum pmv_fault fault = PMV_FAULT_NONE;
+	size_t kept = 0;
 
 	for (size_t i = 0; i < receiver->num_left; i++) {
-		const struct pmv_extent *left = &receiver->left[i];
-		struct pmv_region *region = pmv_region_hold(regions, left->key, left->serial);
+		const struct pmv_extent left = receiver->left[i];
+		struct pmv_region *region = pmv_region_hold(regions, left.key, left.serial);
 
-		if (!region)
+		if (!region) {
 			fault = PMV_FAULT_ACCESS;
-		else if (!pmv_writeback_name(work, region, left->offset, left->len))
+			continue;
+		}
+		receiver->left[kept++] = left;
+		if (!pmv_writeback_name(work, region, left.offset, left.len))
 			fault = PMV_FAULT_MEMORY;
-		if (region)
-			pmv_region_put(regions, region);
+		pmv_region_put(regions, region);
 	}
-	receiver->num_left = 0;
+	receiver->num_left = fault ? kept : 0;
 	return fault;
 }
 

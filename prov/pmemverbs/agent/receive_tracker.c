@@ -133,8 +133,11 @@ static enum pmv_fault name_old(struct pmv_receive_tracker *receives, struct pmv_
 	if (!count && !old->lost)
 		return PMV_FAULT_NONE;
 	ranges = old->lost ? NULL : malloc(count * sizeof(*ranges));
-	if (!ranges)
+	if (!ranges) {
+		/* They are forgotten below, and later commits promise them, too. */
+		receives->lost = true;
 		return PMV_FAULT_MEMORY;
+	}
 	pmv_dirty_take(old, 0, true, ranges);
 	for (unsigned int i = 0; i < count; i++) {
 		fault |= name_range(receives, regions, ranges[i].addr, ranges[i].len, work);

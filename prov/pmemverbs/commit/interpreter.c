@@ -127,6 +127,17 @@ static void take_written(struct pmv_run *run)
 	run->at = run->plan.count;
 }
 
+/* needs_read -- for what only a READ makes durable; one that another thread posts is posted then */
+static bool needs_read(struct pmv_initiator *ini)
+{
+	bool needs;
+
+	pthread_mutex_lock(&ini->ordering.lock);
+	needs = atomic_load(&ini->ordering.wrote_ordered);
+	pthread_mutex_unlock(&ini->ordering.lock);
+	return needs;
+}
+
 /*
  * read_back -- if writes keep no order, a READ pushes only the bytes that it reads.  So all
  * bytes that the request names are read.
@@ -138,7 +149,7 @@ static ssize_t read_back(struct pmv_run *run)
 	if (ret)
 		return ret == -FI_EAGAIN ? ret : give_up(run, ret);
 	/* Writes that only a flush makes durable need one more READ. */
-	if (atomic_load(&pmv_run_initiator(run)->ordering.wrote_ordered)) {
+	if (needs_read(pmv_run_initiator(run))) {
 		run->plan.steps[run->at].kind = PMV_STEP_FLUSH;
 		return pmv_post_steps(run, PMV_POST_LOCKED);
 	}
@@ -146,17 +157,32 @@ static ssize_t read_back(struct pmv_run *run)
 	return 0;
 }
 
+/*
+ * send_request -- behind a fence if one is due.  Another thread may have taken that, for a request
+ * that it is about to post: then it holds the lock until it has.
+ */
+static ssize_t send_request(struct pmv_run *run, bool fence)
+{
+	struct pmv_initiator *ini = pmv_run_initiator(run);
+	ssize_t ret;
+
+	pthread_mutex_lock(&ini->ordering.lock);
+	fence |= atomic_load(&ini->ordering.fence_due);
+	ret = pmv_flush_request_send(pmv_flush_request_of(run), run,
+				     fence ? pmv_engine_fence(ini->engine->engine) : 0);
+	pthread_mutex_unlock(&ini->ordering.lock);
+	return ret;
+}
+
 /* ask -- also after an error, as later requests rely on this one: interpreter.h */
 static ssize_t ask(struct pmv_run *run, const struct pmv_step *step)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
 	struct pmv_flush_request *request = pmv_flush_request_of(run);
-	bool fence = step->fence || atomic_load(&ini->ordering.fence_due);
 	ssize_t ret = -FI_ECANCELED;
 
 	if (!atomic_load(&ini->broken))
-		ret = pmv_flush_request_send(request, run,
-					     fence ? pmv_engine_fence(ini->engine->engine) : 0);
+		ret = send_request(run, step->fence);
 	if (ret)
 		return ret == -FI_EAGAIN ? ret : give_up(run, ret);
 	if (request->payload || request->dropped)

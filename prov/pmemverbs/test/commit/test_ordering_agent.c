@@ -3,8 +3,11 @@
  * test_ordering_agent.c -- fenced commits by the target's agent, from both ends; those over
  * a path that keeps no order are in test_ordering_relaxed.c
  */
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "test/support/pair.h"
 
@@ -547,5 +550,49 @@ Test(fence, large_data_do_not_pass_writes_that_a_read_makes_durable)
 	pair_round(pair);
 	rig_expect_each(pair->home, 1, 2, RIG_WRITTEN);
 	expect_sent(pair, "R fW M");
+	pair_close(pair);
+}
+
+/* Two threads */
+
+static struct pmv_initiator *racing;
+
+static void *commit_atomic(void *arg)
+{
+	accepted(pair_fetch(arg, DMP, 0, CONTEXT(1), FI_COMMIT));
+	return NULL;
+}
+
+/* let_go -- the other thread comes to its request while this one is about to post with the fence */
+static void let_go(struct fake *fake, const struct fake_post *post, void *arg)
+{
+	size_t before = fake->num_posts;
+
+	(void) arg;
+	if (!racing || !(post->op.flags & FI_FENCE))
+		return;
+	pthread_mutex_unlock(&racing->lock);
+	racing = NULL;
+	for (int i = 0; i < 50 && fake->num_posts == before; i++)
+		usleep(1000);
+}
+
+/* Else the agent might write back what the atomic is still to change. */
+Test(fence, of_an_atomic_taken_by_another_thread_is_before_the_request)
+{
+	struct pair *pair = pair_open(NULL);
+	struct pmv_initiator *ini = &pair->from->initiator;
+	pthread_t thread;
+
+	racing = ini;
+	pthread_mutex_lock(&ini->lock);
+	cr_assert_eq(pthread_create(&thread, NULL, commit_atomic, pair), 0);
+	while (!atomic_load(&ini->ordering.fence_due))
+		sched_yield();
+	pair->home->fake.on_post = let_go;
+	accepted(pair_put(pair, MHP, 0, 64, CONTEXT(2), FI_FENCE));
+	pthread_join(thread, NULL);
+	cr_expect_null(racing);
+	cr_expect_str_eq(pair_posted(pair), "A fW M");
 	pair_close(pair);
 }

@@ -477,6 +477,40 @@ Test(chain, commits_no_more_than_was_stored)
 	pair_close(pair);
 }
 
+static bool has_no_memory;
+
+void *__real_realloc(void *at, size_t size);
+void *__wrap_realloc(void *at, size_t size);
+
+void *__wrap_realloc(void *at, size_t size)
+{
+	return has_no_memory ? NULL : __real_realloc(at, size);
+}
+
+/* The commit that has no room for their names fails, and the next one is for them, too. */
+Test(chain, commits_later_what_it_had_no_memory_for)
+{
+	static const enum pair_memory memories[] = {DMP, READ_DMP, PAGE, PAGE_TOO, MHP};
+	struct pair *pair = pair_open(NULL);
+	struct fi_pmemverbs_step step;
+
+	for (size_t i = 0; i < 20; i++) {
+		step = write_of(pair, memories[i < 16 ? 0 : i - 15], 4096 + i * 128);
+		chain_run(pair, &step, 1);
+	}
+	step = chain_at(pair, STEP(READ, .flags = COMMIT), DMP, 0);
+	accepted(chain_post(pair, &step, 1, CONTEXT(1)));
+	has_no_memory = true;
+	pair_round(pair);
+	has_no_memory = false;
+	rig_expect_error(pair->home, CONTEXT(1), RIG_WRITTEN, FI_ENOMEM);
+	chain_run(pair, &step, 1);
+	for (size_t i = 0; i < 20; i++)
+		cr_expect(pair_survives(pair, memories[i < 16 ? 0 : i - 15], 4096 + i * 128, 8),
+			  "%zu", i);
+	pair_close(pair);
+}
+
 Test(chain, does_not_commit_what_is_gone_or_lost)
 {
 	struct pair *pair = pair_open(NULL);
