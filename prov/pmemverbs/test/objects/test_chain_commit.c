@@ -490,7 +490,7 @@ void *__wrap_realloc(void *at, size_t size)
 /* The commit that has no room for their names fails, and the next one is for them, too. */
 Test(chain, commits_later_what_it_had_no_memory_for)
 {
-	static const enum pair_memory memories[] = {DMP, READ_DMP, PAGE, PAGE_TOO, MHP};
+	static const enum pair_memory memories[] = {DMP, MHP, READ_DMP, PAGE, PAGE_TOO};
 	struct pair *pair = pair_open(NULL);
 	struct fi_pmemverbs_step step;
 
