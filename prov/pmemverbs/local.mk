@@ -7,6 +7,7 @@ provider_LTLIBRARIES = libpmemverbs-fi.la
 provider_sources = \
 	prov/pmemverbs/base/address.c \
 	prov/pmemverbs/base/address.h \
+	prov/pmemverbs/base/cancel.h \
 	prov/pmemverbs/base/clock.h \
 	prov/pmemverbs/base/container.h \
 	prov/pmemverbs/base/histogram.h \

@@ -7,6 +7,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/container.h"
 #include "progress/queue.h"
@@ -80,10 +81,9 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 	return 0;
 }
 
-static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
+static int wait_for(struct pmv_cntr *cntr, uint64_t threshold, int timeout, int cancel)
 {
 	const struct timespec step = {.tv_nsec = WAIT_STEP_NS};
-	struct pmv_cntr *cntr = pmv_to_cntr(fid);
 	uint64_t errors = atomic_load(&cntr->count.errors);
 	int64_t end = pmv_clock_ns() + timeout * INT64_C(1000000);
 
@@ -95,8 +95,19 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 			return -FI_EAVAIL;
 		if (timeout >= 0 && pmv_clock_ns() >= end)
 			return -FI_ETIMEDOUT;
+		pmv_cancel_restore(cancel);
 		nanosleep(&step, NULL);
+		pmv_cancel_off();
 	}
+}
+
+static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
+{
+	int cancel = pmv_cancel_off();
+	int ret = wait_for(pmv_to_cntr(fid), threshold, timeout, cancel);
+
+	pmv_cancel_restore(cancel);
+	return ret;
 }
 
 static struct fi_ops_cntr cntr_ops = {

@@ -9,6 +9,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/container.h"
 #include "engine/info.h"
@@ -157,8 +158,11 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 	return ret;
 }
 
-/* wait_for_entries -- or until left ms are over (-1: never); 1: something has come */
-static int wait_for_entries(struct pmv_cq *cq, int64_t left)
+/*
+ * wait_for_entries -- or until left ms are over (-1: never); 1: something has come; cancel: whether
+ * the thread may be cancelled in its sleep
+ */
+static int wait_for_entries(struct pmv_cq *cq, int64_t left, int cancel)
 {
 	struct pollfd fd = {.fd = cq->queue.epoll_fd, .events = POLLIN};
 	int timeout = left < 0 || left > INT32_MAX ? -1 : (int) left;
@@ -168,7 +172,9 @@ static int wait_for_entries(struct pmv_cq *cq, int64_t left)
 	if (must_look(cq)) {
 		if (pmv_queue_pending(&cq->queue) == PMV_PENDING_POSTS)
 			look.tv_nsec = LOOK_FOR_ROOM_NS;
+		pmv_cancel_restore(cancel);
 		nanosleep(&look, NULL);
+		pmv_cancel_off();
 		return 0;
 	}
 	ret = may_sleep(cq);
@@ -176,7 +182,9 @@ static int wait_for_entries(struct pmv_cq *cq, int64_t left)
 		return ret == -FI_EAGAIN ? 0 : ret;
 	if (pmv_queue_pending(&cq->queue) && (timeout < 0 || timeout > LOSS_POLL_MS))
 		timeout = LOSS_POLL_MS;
+	pmv_cancel_restore(cancel);
 	ret = poll(&fd, 1, timeout);
+	pmv_cancel_off();
 	return ret >= 0 ? ret : errno == EINTR ? 0 : -errno;
 }
 
@@ -256,7 +264,7 @@ static bool goes_on_looking(struct pmv_cq *cq, struct look *look)
 }
 
 static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, const void *cond,
-			    int timeout)
+			    int timeout, int cancel)
 {
 	struct pmv_cq *cq = pmv_to_cq(fid);
 	unsigned heeded = atomic_load(&cq->heeded);
@@ -286,7 +294,7 @@ static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, const v
 			return got ? (ssize_t) got : -FI_EAGAIN;
 		if (goes_on_looking(cq, &look))
 			continue;
-		ret = wait_for_entries(cq, left);
+		ret = wait_for_entries(cq, left, cancel);
 		if (ret < 0)
 			return got ? (ssize_t) got : ret;
 		if (ret)
@@ -294,17 +302,29 @@ static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, const v
 	}
 }
 
+/* leave -- the call ends, or its thread is cancelled */
+static void leave(void *arg)
+{
+	struct pmv_cq *cq = arg;
+
+	if (atomic_fetch_sub(&cq->queue.sleepers, 1) == 1)
+		pmv_agent_has_left(&cq->domain->agent, &cq->queue);
+}
+
 static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
 {
 	struct pmv_cq *cq = pmv_to_cq(fid);
 	ssize_t ret;
+	int cancel;
 
 	if (cq->queue.epoll_fd < 0)
 		return -FI_ENOSYS;
+	cancel = pmv_cancel_off();
 	atomic_fetch_add(&cq->queue.sleepers, 1);
-	ret = read_or_wait(fid, buf, count, cond, timeout);
-	if (atomic_fetch_sub(&cq->queue.sleepers, 1) == 1)
-		pmv_agent_has_left(&cq->domain->agent, &cq->queue);
+	pthread_cleanup_push(leave, cq);
+	ret = read_or_wait(fid, buf, count, cond, timeout, cancel);
+	pthread_cleanup_pop(1);
+	pmv_cancel_restore(cancel);
 	return ret;
 }
 

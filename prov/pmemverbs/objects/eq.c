@@ -10,6 +10,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/container.h"
 #include "base/log.h"
@@ -339,18 +340,24 @@ int pmv_eq_trywait(struct pmv_eq *eq)
  * and verbs, which waits in epoll_wait, would end when the process was stopped and goes on
  * (signal(7)).  A signal that the process handles ends the call, as fi_eq(3) has it.
  */
-static ssize_t wait_for_descriptor(struct pmv_eq *eq, int64_t left)
+static ssize_t wait_for_descriptor(struct pmv_eq *eq, int64_t left, int cancel)
 {
 	struct pollfd fd = {.fd = eq->core_fd, .events = POLLIN};
 	int ret = pmv_eq_trywait(eq);
 
 	if (ret)
 		return ret == -FI_EAGAIN ? 0 : ret;
-	return poll(&fd, 1, (int) left) < 0 ? -errno : 0;
+	pmv_cancel_restore(cancel);
+	ret = poll(&fd, 1, (int) left) < 0 ? -errno : 0;
+	pmv_cancel_off();
+	return ret;
 }
 
-/* wait_in_core -- for at most so many ms (-1: any time), perhaps less: 0, or an error */
-static ssize_t wait_in_core(struct pmv_eq *eq, int64_t left)
+/*
+ * wait_in_core -- for at most so many ms (-1: any time), perhaps less: 0, or an error; cancel:
+ * whether the thread may be cancelled meanwhile
+ */
+static ssize_t wait_in_core(struct pmv_eq *eq, int64_t left, int cancel)
 {
 	const struct timespec pause = {.tv_nsec = NO_DESCRIPTOR_NS};
 	struct pmv_event peeked;
@@ -358,18 +365,22 @@ static ssize_t wait_in_core(struct pmv_eq *eq, int64_t left)
 
 	if (eq->fabric->core->manual_progress) {
 		if (!pmv_strangers_leave_room(eq)) {
+			pmv_cancel_restore(cancel);
 			nanosleep(&pause, NULL);
+			pmv_cancel_off();
 			return 0;
 		}
 		if (left < 0 || left > DESCRIPTORS_MS)
 			left = DESCRIPTORS_MS;
 	}
 	if (eq->core_fd >= 0)
-		return wait_for_descriptor(eq, left);
+		return wait_for_descriptor(eq, left, cancel);
+	pmv_cancel_restore(cancel);
 	enter_core();
 	ret = fi_eq_sread(eq->core_fid, &peeked.event, peeked.room, sizeof(peeked.room), (int) left,
 			  FI_PEEK);
 	pmv_guard_leave();
+	pmv_cancel_off();
 	return ret < 0 && ret != -FI_EAGAIN ? ret : 0;
 }
 
@@ -394,11 +405,11 @@ static void let_end(struct pmv_eq *eq)
 }
 
 /*
- * eq_sread -- waits without reading the event, so that it is read under our lock.  Whoever peeks
+ * read_or_wait -- waits without reading the event, so that it is read under our lock.  Whoever peeks
  * hears of no signal: RxM's thread does, and ends at any error (1.17 and 2.1: rxm_cm_progress).
  */
-static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
-			uint64_t flags)
+static ssize_t read_or_wait(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
+			    uint64_t flags, int cancel)
 {
 	struct pmv_eq *eq = pmv_to_eq(fid);
 	int64_t end = pmv_clock_ms() + timeout;
@@ -409,11 +420,22 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 
 		if (ret != -FI_EAGAIN || (timeout >= 0 && left <= 0))
 			return ret;
-		ret = wait_in_core(eq, left);
+		ret = wait_in_core(eq, left, cancel);
 		if (ret && (ret != -FI_EINTR || !(flags & FI_PEEK)))
 			return ret;
 		let_end(eq);
 	}
+}
+
+/* eq_sread -- waits without reading the event, so that it is read under our lock */
+static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
+			uint64_t flags)
+{
+	int cancel = pmv_cancel_off();
+	ssize_t ret = read_or_wait(fid, event, buf, len, timeout, flags, cancel);
+
+	pmv_cancel_restore(cancel);
+	return ret;
 }
 
 static void translate_error(struct fi_eq_err_entry *entry)

@@ -5,7 +5,7 @@
 # behaviour it tests.  whole/ has tests of the provider as a whole, support/ what tests share.
 
 TESTS = \
-	test_listener test_silence test_text_socket \
+	test_cancel test_listener test_silence test_text_socket \
 	test_admission test_keys test_noise test_replay test_ticket test_ticket_client test_ticket_link test_ticket_server \
 	test_blocks test_detect test_direct test_dirty test_file test_file_part test_guard test_key \
 	test_info test_info_entries test_length \
@@ -42,6 +42,7 @@ syscalls_sources = %D%/support/syscalls.c %D%/support/syscalls.h
 LDADD = libtesting.la libprovider.la $(CRITERION_LIBS) $(LIBFABRIC_LIBS) $(SODIUM_LIBS) -lpthread
 
 # base/
+test_cancel_SOURCES = %D%/base/test_cancel.c
 test_listener_SOURCES = %D%/base/test_listener.c
 test_silence_SOURCES = %D%/base/test_silence.c
 test_text_socket_SOURCES = %D%/base/test_text_socket.c
