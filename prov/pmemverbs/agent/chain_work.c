@@ -139,6 +139,16 @@ static bool leave(struct pmv_receiver *receiver, const struct pmv_extent *part)
 	return true;
 }
 
+/* has_large -- for any slot */
+static bool has_large(const struct pmv_receiver *receiver)
+{
+	for (unsigned int i = 0; i < PMV_REPLIES; i++) {
+		if (receiver->large[i])
+			return true;
+	}
+	return false;
+}
+
 /* take_large -- the memory for large results that a slot has from now on; NULL: none */
 static struct pmv_large_results *take_large(struct pmv_regions *regions,
 					    struct pmv_receiver *receiver, unsigned int slot)
@@ -147,7 +157,8 @@ static struct pmv_large_results *take_large(struct pmv_regions *regions,
 
 	if (!*large)
 		*large = pmv_large_results_open(receiver->link->engine->engine,
-						&regions->large_results);
+						has_large(receiver) ? &regions->large_results
+								    : NULL);
 	if (*large)
 		atomic_fetch_add(&(*large)->users, 1);
 	return *large;

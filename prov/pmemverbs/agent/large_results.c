@@ -30,12 +30,13 @@ static int map(struct pmv_large_results *large, const struct pmv_engine *engine)
 
 struct pmv_large_results *pmv_large_results_open(const struct pmv_engine *engine, atomic_uint *all)
 {
-	bool may = atomic_fetch_add(all, 1) < PMV_LARGE_RESULTS_MOST;
+	bool may = !all || atomic_fetch_add(all, 1) < PMV_LARGE_RESULTS_MOST;
 	struct pmv_large_results *large = may ? calloc(1, sizeof(*large)) : NULL;
 
 	if (!large || map(large, engine)) {
 		free(large);
-		atomic_fetch_sub(all, 1);
+		if (all)
+			atomic_fetch_sub(all, 1);
 		return NULL;
 	}
 	atomic_init(&large->users, 1);
@@ -48,7 +49,8 @@ void pmv_large_results_put(struct pmv_large_results *large)
 	if (!large || atomic_fetch_sub(&large->users, 1) > 1)
 		return;
 	munmap(large->memory, PMV_CHAIN_LARGE_ROOM);
-	atomic_fetch_sub(large->all, 1);
+	if (large->all)
+		atomic_fetch_sub(large->all, 1);
 	free(large);
 }
 

@@ -14,7 +14,8 @@
  * and the last one frees it.  The core's region is closed with the endpoint.
  *
  * Peers make the target register memory, as many as may connect.  So there is a limit for all
- * connections of a domain together.
+ * connections of a domain together.  The first of each connection is beside it: whoever has taken
+ * all that others share takes none of these.
  */
 #ifndef PMV_LARGE_RESULTS_H
 #define PMV_LARGE_RESULTS_H
@@ -26,7 +27,7 @@
 struct fid_mr;
 struct pmv_engine;
 
-/* All connections of a domain together have so many of them at most: 256 MiB. */
+/* All connections of a domain together have so many of them at most, and one each: 256 MiB. */
 #define PMV_LARGE_RESULTS_MOST 4096
 
 /* A part of the memory, and where the peer wants it. */
@@ -39,8 +40,9 @@ struct pmv_large_result {
 
 struct pmv_large_results {
 	atomic_uint users;
-	atomic_uint *all; /* there are so many in the domain, which outlives them */
-	uint8_t *memory;  /* PMV_CHAIN_LARGE_ROOM bytes */
+	atomic_uint
+		*all; /* there are so many in the domain, which outlives them; NULL: not counted */
+	uint8_t *memory; /* PMV_CHAIN_LARGE_ROOM bytes */
 	struct fid_mr *mr;
 	/* Under the agent's lock: those that are to be posted. */
 	unsigned int count, posted;
@@ -49,7 +51,7 @@ struct pmv_large_results {
 
 /*
  * pmv_large_results_open -- with one user; NULL: there are as many as may be, or no memory, or none
- * that the core could register
+ * that the core could register; all: NULL for a connection's first
  */
 struct pmv_large_results *pmv_large_results_open(const struct pmv_engine *engine, atomic_uint *all);
 

@@ -361,16 +361,19 @@ Test(chain_large, results_have_limited_memory_for_all_connections)
 {
 	struct pair *pair = open_place(NULL);
 	atomic_uint *all = &pair_agent(pair)->regions.large_results;
-	struct fi_pmemverbs_step first = large(0, 2000, 0), second = large(0, 2000, 3000);
+	struct fi_pmemverbs_step first = large(0, 2000, 0), second = large(0, 2000, 3000),
+				 third = large(0, 2000, 6000);
 
-	/* Others have all but one. */
+	/* Others have all but one, and nobody else's first. */
 	atomic_store(all, PMV_LARGE_RESULTS_MOST - 1);
 	accepted(chain_post(pair, &first, 1, CONTEXT(1)));
 	accepted(chain_post(pair, &second, 1, CONTEXT(2)));
+	accepted(chain_post(pair, &third, 1, CONTEXT(3)));
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
-	rig_expect_error(pair->home, CONTEXT(2), RIG_WRITTEN, FI_ENOMEM);
-	expect_status(second, NOT_REACHED);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+	rig_expect_error(pair->home, CONTEXT(3), RIG_WRITTEN, FI_ENOMEM);
+	expect_status(third, NOT_REACHED);
 	cr_expect(has(0, 2000, 0));
 	/* What was refused takes none, and the slot that has it keeps it. */
 	cr_expect_eq(atomic_load(all), PMV_LARGE_RESULTS_MOST);
