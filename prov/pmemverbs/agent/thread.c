@@ -2,11 +2,14 @@
 /* thread.c -- starts and stops the agents' threads */
 #include "agent/agent.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <time.h>
 
 #include <numa.h>
+
+#include <rdma/fi_errno.h>
 
 #include "agent/idle.h"
 #include "agent/queues.h"
@@ -100,7 +103,8 @@ int pmv_agent_start(struct pmv_agent *agent)
 			 "(ulimit -u, pids.max of the cgroup), or set "
 			 "FI_PMEMVERBS_AGENT=progress\n",
 			 strerror(ret));
-		return -ret;
+		/* Whoever gets -FI_EAGAIN, of fi_recv too, tries again for ever. */
+		return ret == EAGAIN ? -FI_ENOMEM : -ret;
 	}
 	atomic_store(&agent->running, true);
 	pthread_mutex_lock(&threads_lock);

@@ -48,7 +48,7 @@ Test(start, registration_fails_where_a_peer_was_told_of_an_agent)
 				   &pmv_to_ep(rig->ep)->mailbox.receiver));
 	cr_expect_not(atomic_load(&agent->running), "there is nothing to do for it yet");
 	fails = true;
-	refused(reg(rig, &mr), FI_EAGAIN);
+	refused(reg(rig, &mr), FI_ENOMEM);
 	cr_expect_eq(atomic_load(&agent->wanted), 0);
 	fails = false;
 	accepted(reg(rig, &mr));
@@ -64,7 +64,7 @@ Test(start, first_receive_fails_there_as_well)
 	accepted(pmv_agent_promise(&pmv_to_ep(rig->ep)->domain->agent,
 				   &pmv_to_ep(rig->ep)->mailbox.receiver));
 	fails = true;
-	refused(fi_recv(rig->ep, memory, 64, NULL, 0, NULL), FI_EAGAIN);
+	refused(fi_recv(rig->ep, memory, 64, NULL, 0, NULL), FI_ENOMEM);
 	cr_expect_eq(fake_receives(&rig->fake), 0);
 	fails = false;
 	accepted(fi_recv(rig->ep, memory, 64, NULL, 0, NULL));
@@ -78,9 +78,9 @@ Test(start, connecting_and_accepting_fail_where_memory_is_registered)
 
 	accepted(reg(rig, &mr));
 	fails = true;
-	refused(fi_connect(rig->ep, NULL, NULL, 0), FI_EAGAIN);
+	refused(fi_connect(rig->ep, NULL, NULL, 0), FI_ENOMEM);
 	pmv_to_ep(rig->ep)->mailbox.link.connected = true;
-	refused(fi_accept(rig->ep, NULL, 0), FI_EAGAIN);
+	refused(fi_accept(rig->ep, NULL, 0), FI_ENOMEM);
 	cr_expect_eq(pmv_to_domain(rig->domain)->agent.promises, 0);
 	accepted(fi_close(&mr->fid));
 	rig_close(rig);
