@@ -98,14 +98,17 @@ int pmv_agent_start(struct pmv_agent *agent)
 	/* Of signals it takes its own faults alone (guard.h). */
 	ret = pmv_spawn(&agent->thread, "pmemverbs", run, agent, SIGBUS);
 	if (ret) {
-		PMV_WARN(DOMAIN,
-			 "the agent's thread can't be started (%s): see the limits on threads "
-			 "(ulimit -u, pids.max of the cgroup), or set "
-			 "FI_PMEMVERBS_AGENT=progress\n",
-			 strerror(ret));
+		if (!agent->start_failed)
+			PMV_WARN(DOMAIN,
+				 "the agent's thread can't be started (%s): see the limits on "
+				 "threads (ulimit -u, pids.max of the cgroup), or set "
+				 "FI_PMEMVERBS_AGENT=progress\n",
+				 strerror(ret));
+		agent->start_failed = true;
 		/* Whoever gets -FI_EAGAIN, of fi_recv too, tries again for ever. */
 		return ret == EAGAIN ? -FI_ENOMEM : -ret;
 	}
+	agent->start_failed = false;
 	atomic_store(&agent->running, true);
 	pthread_mutex_lock(&threads_lock);
 	LIST_INSERT_HEAD(&threads, agent, next_running);

@@ -427,7 +427,6 @@ static ssize_t read_or_wait(struct fid_eq *fid, uint32_t *event, void *buf, size
 	}
 }
 
-/* eq_sread -- waits without reading the event, so that it is read under our lock */
 static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
 			uint64_t flags)
 {

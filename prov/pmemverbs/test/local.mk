@@ -187,7 +187,7 @@ test_region_sync_LDFLAGS = -Wl,--wrap=pmv_files_find,--wrap=pmv_files_cover,--wr
 test_syncing_LDFLAGS = -Wl,--wrap=pthread_create,--wrap=pmv_files_cover,--wrap=timerfd_settime
 test_chain_LDFLAGS = -Wl,--wrap=pthread_create,--wrap=pmv_files_cover,--wrap=pmv_region_fault_in
 test_chain_ops_LDFLAGS = -Wl,--wrap=getrlimit -Wl,--wrap=realloc
-test_thread_start_LDFLAGS = -Wl,--wrap=pthread_create
+test_thread_start_LDFLAGS = -Wl,--wrap=pthread_create -Wl,--wrap=fi_log,--wrap=fi_log_enabled
 
 # Not tests: what the provider's calls cost, and what it costs to remember writes.
 bench_calls_SOURCES = %D%/whole/bench_calls.c %D%/whole/bench_rdm.c %D%/whole/bench_rdm.h

@@ -2,11 +2,15 @@
 /*
  * test_thread_start.c -- the agent's thread can't be started: nothing is promised then
  *
- * pthread_create is replaced by the linker.
+ * pthread_create and the log are replaced by the linker.
  */
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 
+#include <rdma/providers/fi_log.h>
+
+#include "objects/cq.h"
 #include "test/support/pair.h"
 
 static bool fails;
@@ -20,6 +24,27 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 			  void *arg)
 {
 	return fails ? EAGAIN : __real_pthread_create(thread, attr, start, arg);
+}
+
+int __wrap_fi_log_enabled(const struct fi_provider *prov, enum fi_log_level level,
+			  enum fi_log_subsys subsys);
+void __wrap_fi_log(const struct fi_provider *prov, enum fi_log_level level,
+		   enum fi_log_subsys subsys, const char *func, int line, const char *fmt, ...);
+
+static unsigned int warnings; /* that it can't be started */
+
+int __wrap_fi_log_enabled(const struct fi_provider *prov, enum fi_log_level level,
+			  enum fi_log_subsys subsys)
+{
+	(void) prov, (void) subsys;
+	return level == FI_LOG_WARN;
+}
+
+void __wrap_fi_log(const struct fi_provider *prov, enum fi_log_level level,
+		   enum fi_log_subsys subsys, const char *func, int line, const char *fmt, ...)
+{
+	(void) prov, (void) level, (void) subsys, (void) line, (void) fmt;
+	warnings += !strcmp(func, "pmv_agent_start");
 }
 
 static char memory[4096];
@@ -131,5 +156,21 @@ Test(start, thread_is_there_for_a_plain_peer_that_was_there_before_the_memory)
 	accepted(reg(rig, &mr));
 	cr_expect(atomic_load(&agent->running));
 	accepted(fi_close(&mr->fid));
+	rig_close(rig);
+}
+
+/* Who sleeps until an acknowledgement comes looks each time whether the thread can be had. */
+Test(start, failure_is_told_once)
+{
+	struct rig *rig = open_target();
+	struct pmv_agent *agent = &pmv_to_domain(rig->domain)->agent;
+	struct pmv_queue *queue = &pmv_to_cq(rig->cq)->queue;
+
+	fails = true;
+	for (int i = 0; i < 3; i++)
+		cr_expect_not(pmv_agent_watch(agent, queue));
+	cr_expect_eq(warnings, 1);
+	fails = false;
+	cr_expect(pmv_agent_watch(agent, queue));
 	rig_close(rig);
 }
