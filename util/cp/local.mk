@@ -18,6 +18,7 @@ fi_pmem_cp_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
 fi_pmem_cp_LDADD = libconnection.la $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
 fi_pmem_target_SOURCES = %D%/fi_pmem_target.c $(cp_sources) \
 	%D%/direct.c %D%/direct.h \
+	%D%/medium.c %D%/medium.h \
 	%D%/list.c %D%/list.h \
 	%D%/rights.c %D%/rights.h \
 	%D%/session.c %D%/session.h \

@@ -21,6 +21,7 @@
 #include "direct.h"
 #include "link.h"
 #include "list.h"
+#include "medium.h"
 #include "rights.h"
 #include "sink.h"
 
@@ -300,6 +301,7 @@ static int open_room(struct session *session, const struct cp_message *request,
 		     struct cp_message *answer)
 {
 	bool reading = request->flags & CP_READING;
+	char reason[CP_TEXT];
 	int err;
 
 	if (session->target->store.device)
@@ -308,6 +310,11 @@ static int open_room(struct session *session, const struct cp_message *request,
 		return refuse(answer, EINVAL, "there is room already");
 	if (session->target->store.read_only && !reading)
 		return refuse(answer, EROFS, "the target is read-only");
+	err = reading ? 0
+		      : cp_medium_check(&session->target->store, &session->link.node, session->root,
+					reason);
+	if (err)
+		return refuse(answer, err, reason);
 	session->room = mmap(NULL, CP_PACK_ROOM, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (session->room == MAP_FAILED)
