@@ -99,7 +99,7 @@ static const struct argp_option options[] = {
 	 "ask for the replies of the last calls of FILE, and check them", 2},
 	{"variant", VARIANT, "NAME", 0,
 	 "how calls get there: write (default) or send, flushed as the memory needs it; or wflush, "
-	 "wrflush, sflush, srflush: so, or not at all",
+	 "wrflush, sflush, srflush: exactly so, or it fails",
 	 2},
 	{"timeout", 't', "SECONDS", 0, "without a server (default: 30)", 2},
 	{"batch", BATCH, "CALLS", 0,

@@ -233,7 +233,7 @@ static void describe(struct cp_copy *copy)
 	printf("core provider: %s\n", ops->core_name(copy->link.node.domain));
 	if (copy->lease.key && !ops->query_key(copy->link.conn.ep, copy->lease.key, &region) &&
 	    region.pmem)
-		printf("in a power failure survives %s; commits are made %s\n",
+		printf("what survives a power failure there: %s; commits are made %s\n",
 		       domains[region.domain], methods[region.method]);
 }
 

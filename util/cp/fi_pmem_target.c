@@ -126,7 +126,7 @@ static const struct argp argp = {
 	"DIRECTORY|DEVICE",
 	"Serve the files below a directory, or a device of device DAX, to fi_pmem_cp."
 	"\vIt prints \"waiting on port\" when clients can come, and ends on SIGTERM or SIGINT. "
-	"Who can connect may get and put, unless FI_PMEMVERBS_KEYS says who may what.\n"
+	"Everybody who can connect may get and put, unless FI_PMEMVERBS_KEYS limits that.\n"
 	"FI_PMEMVERBS_DOMAIN declares what survives a power failure where that can't be found "
 	"out; see fi_pmemverbs(7).",
 	NULL,

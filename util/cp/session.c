@@ -436,7 +436,7 @@ static int answer_request(struct session *session, struct cp_message *request)
 	case CP_OFFER:
 	case CP_STORE:
 		if (take_pack(session, request, &answer)) {
-			say(session, "a pack that is none", "");
+			say(session, "an invalid pack", "");
 			return -EPROTO;
 		}
 		break;
@@ -446,7 +446,7 @@ static int answer_request(struct session *session, struct cp_message *request)
 	case CP_ALIVE:
 		return 0;
 	default:
-		say(session, "a message that is none", "");
+		say(session, "an invalid message", "");
 		return -EPROTO;
 	}
 	if (answer.status)
@@ -509,7 +509,7 @@ static void find_rights(struct session *session)
 	/* Regions that are put to can be read, and a device has what was there before. */
 	if (store->device && !rights->get && !*session->forbidden)
 		snprintf(session->forbidden, sizeof(session->forbidden),
-			 "who may only put can't use a device");
+			 "a client that may only put can't use a device");
 	session->object.root = session->root;
 }
 

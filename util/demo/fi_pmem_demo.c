@@ -446,7 +446,7 @@ static int describe(struct side *side, const struct lease *lease)
 	DO(fi_open_ops(&side->domain->fid, FI_PMEMVERBS_OPS, 0, (void **) &ops, NULL));
 	DO(ops->query_key(side->ep, lease->key, &region));
 	printf("initiator: connected; the core provider below is %s, on %s\n"
-	       "initiator: in a power failure at the target survives %s\n"
+	       "initiator: what survives a power failure at the target: %s\n"
 	       "initiator: what makes a write durable there: %s\n",
 	       ops->core_name(side->domain), side->info->domain_attr->name,
 	       domain_words[region.domain], method_words[region.method]);

@@ -130,7 +130,8 @@ struct pmv_admission *pmv_admission_request(enum pmv_admission_way way, const st
 					     sizeof(payload), data + *len);
 		sodium_memzero(&ephemeral, sizeof(ephemeral));
 		if (!ok)
-			snprintf(why, PMV_KEYS_WHY, "the key of %s is none", admission->name);
+			snprintf(why, PMV_KEYS_WHY, "the key of %s is no valid public key",
+				 admission->name);
 	}
 	if (ok) {
 		*len += PMV_ADMISSION_REQUEST;
@@ -325,6 +326,7 @@ bool pmv_admission_reply(struct pmv_admission *admission, uint8_t *data, size_t 
 	if (ok)
 		*len += PMV_ADMISSION_REPLY;
 	else
-		snprintf(why, PMV_KEYS_WHY, "the key of %s is none", admission->name);
+		snprintf(why, PMV_KEYS_WHY, "the key of %s is no valid public key",
+			 admission->name);
 	return ok;
 }

@@ -164,7 +164,7 @@ struct pmv_admission *pmv_tickets_take(struct pmv_tickets *tickets, const struct
 	if (!ticket) {
 		snprintf(why, PMV_KEYS_WHY,
 			 *len == PMV_TICKET_SIZE
-				 ? "its ticket is none, or was used, or is older than %d s"
+				 ? "its ticket is not valid, or was used, or is older than %d s"
 				 : "it shows no ticket",
 			 PMV_TICKET_SECONDS);
 		return NULL;

@@ -325,8 +325,8 @@ static void start(void)
 	ret = pmv_spawn(&thread, "pmv-silence", run, NULL, 0);
 	if (ret) {
 		PMV_WARN(EP_CTRL,
-			 "no thread can be started that looks for silent peers (%s): if one's "
-			 "machine is gone, operations end only when the kernel gives up\n",
+			 "no thread can be started that looks for silent peers (%s): if a "
+			 "peer's machine is gone, operations end only when the kernel gives up\n",
 			 strerror(ret));
 		return;
 	}

@@ -214,7 +214,7 @@ static int write_runs(struct pmv_direct *direct, struct pmv_blocks *runs, size_t
 	if (ret && !was_bad)
 		PMV_WARN(MR,
 			 "blocks of a file can't be written (%s): commits to it fail until they "
-			 "are; see to the disk\n",
+			 "are; check the disk\n",
 			 fi_strerror(-ret));
 	if (!check_file(direct))
 		ret = -FI_EIO;

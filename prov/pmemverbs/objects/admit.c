@@ -239,7 +239,7 @@ bool pmv_admit_connreq(struct pmv_pep *pep, struct pmv_event *event,
 {
 	size_t len = event->len > sizeof(event->cm) ? event->len - sizeof(event->cm) : 0;
 	struct fi_info *info = event->cm.info;
-	char why[PMV_KEYS_WHY] = "it is nobody's";
+	char why[PMV_KEYS_WHY] = "it can't be checked";
 	const struct sockaddr *from;
 
 	*admission = NULL;

@@ -274,7 +274,7 @@ int pmv_chain_ops_open(const struct pmv_domain *domain, uint64_t flags, void **o
 	if (flags)
 		return -FI_EBADFLAGS;
 	if (domain->hooks || pmv_setting.commit_all) {
-		PMV_WARN(EP_CTRL, "chains are not to be had with FI_EP_RDM, nor with "
+		PMV_WARN(EP_CTRL, "chains are not available with FI_EP_RDM, nor with "
 				  "FI_PMEMVERBS_COMMIT=all\n");
 		return -FI_EOPNOTSUPP;
 	}

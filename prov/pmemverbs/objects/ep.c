@@ -99,8 +99,8 @@ static int bind_cntr(struct pmv_ep *ep, struct pmv_cntr *cntr, uint64_t flags)
 
 	/* Only the core knows what peers read here. */
 	if (flags & ~possible) {
-		PMV_WARN(EP_CTRL, "a counter can't be bound: of what peers do an endpoint counts "
-				  "writes, if it was opened with FI_RMA_EVENT\n");
+		PMV_WARN(EP_CTRL, "a counter can't be bound: an endpoint counts only the writes of "
+				  "its peer, and only if it was opened with FI_RMA_EVENT\n");
 		return -FI_ENOSYS;
 	}
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
@@ -139,8 +139,8 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 			return -FI_EOPNOTSUPP;
 		}
 		if (ep->receives.one_kind) {
-			PMV_WARN(EP_CTRL, "FI_OPT_PMEMVERBS_RECV_MR is of endpoints that receive "
-					  "by themselves, not from a shared context\n");
+			PMV_WARN(EP_CTRL, "FI_OPT_PMEMVERBS_RECV_MR is not for endpoints that "
+					  "receive from a shared context\n");
 			return -FI_EINVAL;
 		}
 		/* fall through */
@@ -392,7 +392,7 @@ static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_
 static int check_info(const struct pmv_domain *domain, const struct fi_info *info)
 {
 	if (info->ep_attr && info->ep_attr->type == FI_EP_RDM) {
-		PMV_WARN(EP_CTRL, "an endpoint of FI_EP_RDM needs a domain of its kind\n");
+		PMV_WARN(EP_CTRL, "an endpoint of FI_EP_RDM needs a domain of FI_EP_RDM\n");
 		return -FI_EINVAL;
 	}
 	if (pmv_info_has_events(info) && !domain->events) {

@@ -143,7 +143,7 @@ static int connect_with(struct pmv_ep *ep, char why[PMV_KEYS_WHY])
 	pmv_engine_hold(&ep->engine);
 	ret = fi_connect(ep->engine.fid, &ep->target, ep->admission->ticket, PMV_TICKET_SIZE);
 	if (ret)
-		snprintf(why, PMV_KEYS_WHY, "there is a ticket, but no way (%s)",
+		snprintf(why, PMV_KEYS_WHY, "there is a ticket, but no connection (%s)",
 			 fi_strerror(-ret));
 	return -ret;
 }

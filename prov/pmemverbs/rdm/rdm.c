@@ -284,8 +284,8 @@ static int sets_are_refused(const char *kind)
 {
 	if (!pmv_setting.commit_all)
 		return 0;
-	PMV_WARN(FABRIC, "a %s set can't be had with FI_PMEMVERBS_COMMIT=all: read the queues\n",
-		 kind);
+	PMV_WARN(FABRIC,
+		 "a %s set is not available with FI_PMEMVERBS_COMMIT=all: read the queues\n", kind);
 	return -FI_ENOSYS;
 }
 

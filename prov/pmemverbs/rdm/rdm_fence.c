@@ -86,9 +86,10 @@ static ssize_t pass(struct pmv_rdm_peer *peer, enum pmv_rdm_kind kind)
 	if (peer->lost) {
 		peer->lost = 0;
 		peer->told = peer->losses;
-		PMV_WARN(EP_DATA, "not fenced: a connection to the peer was lost, and with it how "
-				  "operations have ended that this one should follow; check what "
-				  "they have done, and post it again\n");
+		PMV_WARN(EP_DATA,
+			 "not fenced: a connection to the peer was lost, and it is not known "
+			 "how earlier operations on it have ended; check what they have "
+			 "done, and post this one again\n");
 		return -FI_ECONNRESET;
 	}
 	if (!peer->pending[PMV_RDM_OTHER] && (kind == PMV_RDM_RMA || !peer->pending[PMV_RDM_RMA]))

@@ -139,7 +139,7 @@ Test(ticket, is_taken_once)
 	give(&other);
 	admission = show(&other, from, NOW, data, &len);
 	cr_assert_not_null(admission, "%s", why);
-	expect_refused(&other, from, NOW, "its ticket is none, or was used");
+	expect_refused(&other, from, NOW, "its ticket is not valid, or was used");
 	pmv_admission_free(admission);
 	expect_taken(&one, NOW);
 	forget(&one);
@@ -154,7 +154,7 @@ Test(ticket, is_good_for_seconds)
 	give(&other);
 	expect_taken(&one, NOW + PMV_TICKET_SECONDS * 1000 - 1);
 	expect_refused(&other, from, NOW + PMV_TICKET_SECONDS * 1000, "is older than");
-	expect_refused(&other, from, NOW, "its ticket is none");
+	expect_refused(&other, from, NOW, "its ticket is not valid");
 	forget(&one);
 	forget(&other);
 }
@@ -167,7 +167,7 @@ Test(ticket, is_void_once_it_was_shown_from_elsewhere)
 	elsewhere.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	give(&one);
 	expect_refused(&one, (struct sockaddr *) &elsewhere, NOW, "at another address");
-	expect_refused(&one, from, NOW, "its ticket is none");
+	expect_refused(&one, from, NOW, "its ticket is not valid");
 	forget(&one);
 	give(&one);
 	expect_refused(&one, NULL, NOW, "at another address");
@@ -243,7 +243,7 @@ Test(ticket, differs_in_every_bit)
 	give(&one);
 	for (size_t bit = 0; bit < 8 * PMV_TICKET_SIZE; bit++) {
 		one.initiator->ticket[bit / 8] ^= (uint8_t) (1 << bit % 8);
-		expect_refused(&one, from, NOW, "its ticket is none");
+		expect_refused(&one, from, NOW, "its ticket is not valid");
 		one.initiator->ticket[bit / 8] ^= (uint8_t) (1 << bit % 8);
 	}
 	expect_taken(&one, NOW);
