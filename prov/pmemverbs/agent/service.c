@@ -353,13 +353,13 @@ static const char *reason_of(const struct pmv_work *work)
 		return "the request is malformed";
 	if (work->request.chain)
 		return work->fault == PMV_FAULT_MEMORY
-			       ? "its chain needs memory, or more that is registered with a NIC "
-				 "(see ulimit -l), or all peers have as much for large results as "
-				 "they may"
+			       ? "there is no memory for its chain, or none can be registered "
+				 "with a NIC (see ulimit -l), or the large results of all peers "
+				 "take as much as they may"
 			       : "a step of its chain was refused";
 	return work->request.messages
 		       ? "a buffer of its messages is not registered with FI_RMA_PMEM any more, or "
-			 "there was no memory to know where they are"
+			 "there was no memory to note where they are"
 		       : "it names memory that is not registered, or beyond its end";
 }
 

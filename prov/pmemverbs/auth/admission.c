@@ -182,11 +182,10 @@ static bool explain(enum pmv_replay_verdict verdict, const char *name, uint64_t 
 			 made > now ? PMV_REPLAY_AHEAD_S : PMV_REPLAY_WINDOW_S, name);
 		return false;
 	case PMV_REPLAY_BEFORE:
-		snprintf(
-			why, PMV_KEYS_WHY,
-			"it was made before this process listened, as the clocks tell; who made it "
-			"just now may try again (%s)",
-			name);
+		snprintf(why, PMV_KEYS_WHY,
+			 "it was made before this process listened, as the clocks tell; the peer "
+			 "may try again (%s)",
+			 name);
 		return false;
 	case PMV_REPLAY_REPEATED:
 		snprintf(why, PMV_KEYS_WHY, "it was here before: somebody has recorded it (%s)",

@@ -125,7 +125,7 @@ struct pmv_choice pmv_method_choose_message(const struct pmv_attr *received,
 	/* Nobody here knows where it was received, so it can't be read back. */
 	if (relaxed)
 		return refuse("the path may reorder writes (FI_PMEMVERBS_ORDERING=relaxed): "
-			      "nothing tells when a message is where it was received");
+			      "nothing shows when a message has reached its buffer");
 	choice = pmv_method_choose(received ? received : &anything, transport, past);
 	if (!received)
 		choice.why = "only the target knows where it receives a message; its application "
