@@ -405,8 +405,8 @@ static void let_end(struct pmv_eq *eq)
 }
 
 /*
- * read_or_wait -- waits without reading the event, so that it is read under our lock.  Whoever peeks
- * hears of no signal: RxM's thread does, and ends at any error (1.17 and 2.1: rxm_cm_progress).
+ * read_or_wait -- waits without reading the event, so that it is read under our lock.  A call that
+ * peeks goes on after a signal: the thread of a layer above peeks, and would end at any error.
  */
 static ssize_t read_or_wait(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
 			    uint64_t flags, int cancel)
