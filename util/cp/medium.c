@@ -59,7 +59,8 @@ static int lend_memory(struct cp_store *store, struct node *node, int fd)
 	ret = cp_direct_open(&direct, store, node, fd, LEN, go_on, NULL, 0);
 	if (ret)
 		return ret;
-	ret = region_try(node, &region, cp_direct_memory(&direct), LEN, FI_REMOTE_WRITE, FI_RMA_PMEM);
+	ret = region_try(node, &region, cp_direct_memory(&direct), LEN, FI_REMOTE_WRITE,
+			 FI_RMA_PMEM);
 	if (!ret)
 		region_close(&region);
 	cp_direct_close(&direct);

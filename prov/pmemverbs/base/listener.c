@@ -87,8 +87,7 @@ static bool has_news(int fd, unsigned int ms)
 	int unread;
 
 	return ioctl(fd, FIONREAD, &unread) || unread ||
-	       getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) ||
-	       info.tcpi_last_data_recv < ms;
+	       getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) || info.tcpi_last_data_recv < ms;
 }
 
 /* An endpoint's socket does not block, which all have that the core has only accepted. */

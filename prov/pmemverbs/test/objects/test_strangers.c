@@ -37,8 +37,7 @@ struct target {
 
 static void listen_there(struct target *target)
 {
-	struct sockaddr_in own = {.sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 	socklen_t len = sizeof(own);
 	struct fi_info *info;
