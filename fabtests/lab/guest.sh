@@ -136,6 +136,7 @@ qemu_arguments() {
 	# Nothing here wants the probing of absent hardware, nor self-tests and mitigations.
 	kernel_options+=" no_timer_check tsc=reliable i8042.noaux i8042.nokbd"
 	kernel_options+=" cryptomgr.notests mitigations=off apparmor=0 audit=0"
+	kernel_options+=" noreplace-smp rodata=off init_on_alloc=0 nowatchdog"
 	# A copy by one instruction is emulated byte by byte, or word by word.
 	kernel_options+=" clearcpuid=rep_good"
 	arguments=(

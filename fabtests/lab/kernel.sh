@@ -117,6 +117,15 @@ driver_files() {
 		END { exit !found }' "$modules/modules.dep"
 }
 
+# unsign FILE -- without a module's signature, which the kernel would verify: that takes as long as all else of a module's start.
+# At its end are 12 bytes, the last four of which are the signature's length, and 28 with these words
+unsign() {
+	local length
+	[ "$(tail -c 28 "$1")" = '~Module signature appended~' ] || return 0
+	length=$(tail -c 32 "$1" | od -An -tu4 --endian=big -N 4)
+	truncate -s $(($(stat -c %s "$1") - length - 40)) "$1"
+}
+
 # build_initrd FILE -- busybox, guest-initrd and the drivers, in an uncompressed initramfs
 build_initrd() {
 	local root=$run/initrd group name file
@@ -136,7 +145,7 @@ build_initrd() {
 				case $file in
 				*.xz) xz -dc "$modules/$file" ;;
 				*) cat "$modules/$file" ;;
-				esac >"$root/modules/$name" || return
+				esac >"$root/modules/$name" && unsign "$root/modules/$name" || return
 			done <"$run/depends"
 		done
 	done
@@ -162,7 +171,7 @@ set_up() {
 	fi
 	vmlinux=$cache/kernel-$release/vmlinux
 	modules=$cache/kernel-$release/lib/modules/$release
-	hash=$(declare -p drivers | cat - "$here/guest-initrd" | sha256sum)
+	hash=$({ declare -p drivers && declare -f unsign && cat "$here/guest-initrd"; } | sha256sum)
 	initrd=$cache/initrd-$release-${hash:0:16}
 	[ -e "$initrd" ] || build_initrd "$initrd" || die "could not build the initramfs"
 	# Those of older versions of guest-initrd go when nobody has used them for a while.
