@@ -8,8 +8,8 @@
 
 #include "functional.h"
 
-/* More than the sockets of a connection hold: such a read is not over at once */
-#define LARGE ((size_t) 16 << 20)
+/* Twice what the sockets of a connection hold: such a read is not over at once */
+#define LARGE ((size_t) 8 << 20)
 
 struct fence_setup {
 	struct link *link;
