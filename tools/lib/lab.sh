@@ -11,6 +11,7 @@ guest=$top/fabtests/lab/guest
 # A guest has one processor: two that wait for one another are emulated at almost twice the cost.
 few_cpus=(--cpus 1)
 ! is_long || few_cpus=()
+export LAB_LONG=${LONG-}
 
 # in_lab LAB-OPTION... -- COMMAND: again if the emulator itself has crashed
 # (137) or could not start (125); COMMAND uses neither

@@ -23,11 +23,21 @@ must()
 # A case has so many seconds: a busy machine is no failure.
 patience=(--timeout 300)
 
+# is_long -- LONG=yes was in runtests' environment
+is_long()
+{
+	[ "${LAB_LONG-}" = yes ]
+}
+
 # functional PROGRAM CASES [OPTION] -- CASES "" are all; the option is for both ends
 functional()
 {
+	local few=()
+
+	# In "mix" an operation takes a millisecond.
+	is_long || [ "$1" != fi_pmem_functional ] || few=(-I 1000)
 	"$fabtests"/common/pair "./$1" "${patience[@]}" -d rxe0 ${3:+"$3"} -M "$LAB_PMEM" -- \
-		"./$1" "${patience[@]}" -d rxe0 ${3:+"$3"} ${2:+-o "$2"} "$LAB_ADDR"
+		"./$1" "${patience[@]}" "${few[@]}" -d rxe0 ${3:+"$3"} ${2:+-o "$2"} "$LAB_ADDR"
 }
 
 # crossed TARGET INITIATOR CASES -- of fi_pmem_functional, the ends of which have different cores
@@ -108,7 +118,7 @@ stress()
 # by_fio [OPTION]... -- writes of fio, each durable when it completes or by a sync, which it verifies
 by_fio()
 {
-	local options=(--ioengine="external:$PWD/.libs/libfabric-pmem.so" --size=2M --domain=rxe0)
+	local options=(--ioengine="external:$PWD/.libs/libfabric-pmem.so" --size=1M --domain=rxe0)
 
 	FI_PMEMVERBS_CORE=verbs "$fabtests"/common/pair fio --name=target "${options[@]}" --filename="$LAB_PMEM" -- \
 		fio --name=client "${options[@]}" --servername="$LAB_ADDR" --rw=randwrite --bs=4k --iodepth=8 \
