@@ -8,8 +8,11 @@
 
 #include "functional.h"
 
-/* Twice what the sockets of a connection hold: such a read is not over at once */
-#define LARGE ((size_t) 8 << 20)
+/* large -- a read is not over at once: twice what a connection's sockets hold, or many packets */
+static size_t large(const struct fx *fx)
+{
+	return node_is_passive(&fx->target->node) ? 1 << 20 : 8 << 20;
+}
 
 struct fence_setup {
 	struct link *link;
@@ -23,7 +26,7 @@ static int start_large_read(struct fx *fx, struct fence_setup *setup)
 {
 	struct link_attr attr = {
 		.conn = {.format = FI_CQ_FORMAT_DATA, .selective = true},
-		.local_size = 2 * LARGE + 65536,
+		.local_size = 2 * large(fx) + 65536,
 	};
 
 	if (!(fx->caps & FI_FENCE)) {
@@ -31,13 +34,13 @@ static int start_large_read(struct fx *fx, struct fence_setup *setup)
 		return -1;
 	}
 	setup->link = fx_link(fx, NULL, &attr);
-	setup->remote = setup->link ? fx_remote(fx, fx->target, LARGE,
+	setup->remote = setup->link ? fx_remote(fx, fx->target, large(fx),
 						FI_REMOTE_READ | FI_REMOTE_WRITE, FI_RMA_PMEM)
 				    : NULL;
 	if (!setup->remote)
 		return -1;
-	setup->read_buf = source(setup->link, LARGE, 0, 0);
-	return read_at(setup->link, setup->remote, 0, LARGE, setup->read_buf, &setup->read);
+	setup->read_buf = source(setup->link, large(fx), 0, 0);
+	return read_at(setup->link, setup->remote, 0, large(fx), setup->read_buf, &setup->read);
 }
 
 /* old_data_read -- the read, posted first, must not have seen the write behind it */
@@ -47,15 +50,15 @@ static int old_data_read(struct fx *fx, const struct fence_setup *setup)
 
 	if (await(setup->link, setup->read))
 		return -1;
-	right = pattern_check(setup->read_buf, LARGE, setup->remote->seed, 0);
-	return expect(fx, right == LARGE,
+	right = pattern_check(setup->read_buf, large(fx), setup->remote->seed, 0);
+	return expect(fx, right == large(fx),
 		      "a read in front of the fence has seen the write behind it at %zu", right);
 }
 
 static int fence_behind_read(struct fx *fx, uint64_t flags)
 {
 	struct fence_setup setup;
-	struct write write = {.len = LARGE, .flags = FI_FENCE | FI_COMPLETION | flags};
+	struct write write = {.len = large(fx), .flags = FI_FENCE | FI_COMPLETION | flags};
 	struct op *op;
 
 	if (start_large_read(fx, &setup))
@@ -83,7 +86,7 @@ static int fence_defers_later(struct fx *fx)
 {
 	struct fence_setup setup;
 	struct write fenced = {.len = 8, .flags = FI_FENCE | FI_COMPLETION};
-	struct write later = {.offset = 4096, .len = LARGE - 4096, .flags = COMMIT};
+	struct write later = {.offset = 4096, .len = large(fx) - 4096, .flags = COMMIT};
 	struct op *first, *second;
 
 	if (start_large_read(fx, &setup))
