@@ -227,7 +227,7 @@ docs_for_lab()
 		done | while read -r line; do
 			line=${line//target.example/\$LAB_ADDR}
 			case $line in
-			# Two minutes, and lab_bench does it.
+			# Two minutes, and fabtests/lab/guest/bench does it.
 			*remotelog*) ;;
 			../fabtests/lab/lab*)
 				line=${line#* }
