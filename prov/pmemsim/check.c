@@ -100,7 +100,9 @@ static struct explore_result run(const struct world_config *config, uint64_t max
 /*
  * is_like_another -- it takes the very steps that another cell takes: where the agent makes all
  * durable, or it is that of a relaxed path, iWARP is like InfiniBand; and so is a message but where
- * its completion is enough.  Where caches are persistent DDIO makes no difference.
+ * its completion is enough.  Where the agent makes all durable the initiator gains nothing from
+ * knowing where messages are received.  Where caches are persistent DDIO makes no difference, and
+ * volatile memory is like that: what is visible is what was promised.
  */
 static bool is_like_another(const struct cell *cell)
 {
@@ -108,12 +110,15 @@ static bool is_like_another(const struct cell *cell)
 	bool caches = cell->domain == PMV_MHP || cell->domain == PMV_WSP;
 	bool message = cell->call >= CALL_SEND_PM && cell->domain != PMV_WSP;
 
-	return (cell->local && (cell->relaxed || agent || message)) || (caches && !cell->ddio);
+	return (cell->local && (cell->relaxed || agent || message)) ||
+	       (agent && cell->call == CALL_SEND_ONLY) || (caches && !cell->ddio) ||
+	       (cell->domain == PMV_NONE && cell->call != CALL_WRITE_DELIVER);
 }
 
 /*
  * is_long -- three updates, or both at once, where the taxonomy has no cell; and more than one in a
- * cell that is like another: not every time
+ * cell that is like another, or of pages on a relaxed path, where only what the agent does is
+ * different from cache lines there, and it does the same on a strict one: not every time
  */
 static bool is_long(const struct cell *cell, const struct cell_program *program)
 {
@@ -121,7 +126,8 @@ static bool is_long(const struct cell *cell, const struct cell_program *program)
 
 	return (cell->relaxed && (all || event)) ||
 	       (program->num_ops > 2 && (cell->relaxed || all)) ||
-	       (program->num_ops > 1 && is_like_another(cell));
+	       (program->num_ops > 1 &&
+		(is_like_another(cell) || (cell->relaxed && cell->domain == PMV_PAGE)));
 }
 
 static void check_cell(size_t number, const struct cell *cell, const char *name)
