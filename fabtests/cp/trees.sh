@@ -42,7 +42,10 @@ case_sources()
 		"$cp" "$work/old" "$work/big" "$work/empty" "$here:to/" | grep "^3 files, $((4 + big * 1048576)) bytes" &&
 		cmp "$work/old" "$work/srv/to/old" && cmp "$work/big" "$work/srv/to/big" && only to/old to/big to/empty &&
 		"$cp" "$here:to/old" "$here:to/big" "$work/got" && cmp "$work/old" "$work/got/old" && cmp "$work/big" "$work/got/big" || return
-	# One that fails is named, and the others are copied.
+	# One that fails is named, and the others are copied.  Below a directory that fails, no other is.
+	mkdir -p "$work/two/below" && : >"$work/two/below/a" && : >"$work/two/b" &&
+		refused 'none/two at the target: its directory is not there' "$cp" -r "$work/two" "$here:none/two" >"$work/said" &&
+		[ "$(grep -c 'at the target' "$work/said")" = 1 ] && grep '4 could not be copied' "$work/said" || return
 	refused "$work/nosuch: No such file" "$cp" "$work/nosuch" "$work/tree" "$work/old" "$here:dir/" &&
 		refused 'it is a directory (--recursive)' "$cp" "$work/got" "$work/empty" "$here:dir/" &&
 		only to/old to/big to/empty dir/old dir/empty && rm -r "$work/got"/* &&

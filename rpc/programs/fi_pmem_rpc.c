@@ -211,6 +211,8 @@ static error_t parse_server(int key, char *arg, struct argp_state *state)
 		return 0;
 	case RING:
 		settings->ring = number(state, arg, PMEMRPC_MAX_RING);
+		if (settings->ring % 4096)
+			argp_error(state, "--ring: '%s' is not a multiple of 4096", arg);
 		return 0;
 	case CLIENTS:
 		settings->clients = (unsigned int) number(state, arg, 4096);
@@ -257,7 +259,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		if (!settings->host == !settings->memory)
-			argp_error(state, "a client needs HOST, a server needs --memory");
+			argp_error(state,
+				   "a client needs HOST, a server needs --memory, and nobody both");
 		return 0;
 	default:
 		return parse_server(key, arg, state);

@@ -9,6 +9,7 @@
  * Here are the command line and the connection; copy.c has the copying.
  */
 #include <argp.h>
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -80,6 +81,20 @@ static void take_port(struct argp_state *state, struct place *place, char *colon
 	place->name = next + 1;
 }
 
+/* check_brackets -- without them an address of IPv6 would be a host, a port and a name */
+static void check_brackets(struct argp_state *state, const char *arg)
+{
+	char address[INET6_ADDRSTRLEN] = "";
+	const char *end = strrchr(arg, ':');
+	struct in6_addr ignored;
+
+	if ((size_t) (end - arg) < sizeof(address))
+		memcpy(address, arg, (size_t) (end - arg));
+	if (inet_pton(AF_INET6, address, &ignored) == 1)
+		argp_error(state, "%s: an address of IPv6 has to be in brackets: [%s]:NAME", arg,
+			   address);
+}
+
 /* parse_place -- HOST:NAME, HOST:PORT:NAME, [ADDRESS]:..., or a path */
 static void parse_place(struct argp_state *state, struct place *place, char *arg)
 {
@@ -89,6 +104,8 @@ static void parse_place(struct argp_state *state, struct place *place, char *arg
 	place->name = arg;
 	if (!colon || memchr(arg, '/', (size_t) (colon - arg)))
 		return;
+	if (*arg != '[')
+		check_brackets(state, arg);
 	if (colon == arg)
 		argp_error(state, "'%s' is no HOST[:PORT]:NAME", arg);
 	place->host = arg;

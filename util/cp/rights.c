@@ -52,8 +52,12 @@ bool cp_rights_of(struct cp_rights *rights, struct fid_ep *ep, char *why, size_t
 	size_t optlen = sizeof(peer);
 	int ret = fi_getopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_PMEMVERBS_PEER, &peer, &optlen);
 
-	if (!ret || ret == -FI_ENODATA)
-		return cp_rights_parse(rights, peer.rights, why, len);
+	if (!ret || ret == -FI_ENODATA) {
+		bool known = cp_rights_parse(rights, peer.rights, why, len);
+
+		snprintf(rights->name, sizeof(rights->name), "%s", peer.name);
+		return known;
+	}
 	snprintf(why, len, "its rights can't be told: %s", fi_strerror(-ret));
 	return false;
 }

@@ -18,6 +18,7 @@ struct fid_ep;
 struct cp_rights {
 	bool get;
 	bool put;
+	char name[64];   /* of the client, in the file peers; "": without keys */
 	char below[192]; /* "": everything that is served */
 };
 

@@ -539,12 +539,17 @@ static void *run(void *arg)
 {
 	struct session *session = arg;
 	struct cp_target *target = session->target;
+	int ret = begin(session);
 
-	if (!begin(session)) {
-		say(session, "connected", "");
-		serve(session);
+	if (!ret) {
+		say(session, "connected", session->rights.name);
+		ret = serve(session);
 	}
-	say(session, "gone", session->link.error.text);
+	/* So ends each client, also one that has done all that it wanted. */
+	say(session, "gone",
+	    ret == -FI_ENOTCONN && !(session->object.writing && session->region.mr)
+		    ? ""
+		    : session->link.error.text);
 	close_object(session);
 	region_close(&session->room_region);
 	cp_link_close(&session->link);

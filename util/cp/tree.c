@@ -45,6 +45,8 @@ struct tree {
 	unsigned int at; /* the slot that is filled */
 	unsigned int count;
 	struct entry entries[CP_OFFERS];
+	char missing[CP_TEXT]; /* the last directory that has failed: what is below it is only
+				  counted */
 };
 
 static void fail_here(struct tree *tree, const char *path, const char *why)
@@ -93,6 +95,19 @@ static int send_pack(struct tree *tree, enum cp_type type, const struct slot *sl
 	return cp_request(copy, &request);
 }
 
+/* tell_failure -- once of a directory and all that fails below it */
+static void tell_failure(struct tree *tree, const struct entry *entry, const char *why)
+{
+	size_t len = strlen(tree->missing);
+
+	tree->copy->failed++;
+	if (len && !strncmp(entry->name, tree->missing, len) && entry->name[len] == '/')
+		return;
+	cp_fail_there(entry->name, why);
+	if (entry->record.kind == CP_DIRECTORY)
+		strcpy(tree->missing, entry->name);
+}
+
 /* take_failure -- of one record */
 static int take_failure(struct tree *tree, const struct cp_message *message,
 			const unsigned int *entries, unsigned int count)
@@ -102,10 +117,8 @@ static int take_failure(struct tree *tree, const struct cp_message *message,
 	if (message->type != CP_FAILED || message->sequence >= count)
 		return cp_interrupted(tree->copy, "the target's answer makes no sense");
 	entry = &tree->entries[entries ? entries[message->sequence] : message->sequence];
-	if (!entry->failed) {
-		cp_fail_there(entry->name, message->text);
-		tree->copy->failed++;
-	}
+	if (!entry->failed)
+		tell_failure(tree, entry, message->text);
 	entry->failed = true;
 	return 0;
 }

@@ -147,12 +147,13 @@ static json_object *look_here(char **paths)
 	return model;
 }
 
-static json_object *ask_target(const struct options *options)
+static json_object *ask_target(const struct options *options, bool *refused)
 {
-	struct info_answer answer;
+	struct info_answer answer = {0};
 
 	if (!info_ask(options->host, options->port, options->timeout * 1000, &answer))
 		error(1, 0, "%s, port %s: %s", options->host, options->port, answer.why);
+	*refused = answer.refused;
 	return info_target(options->host, options->port, &answer);
 }
 
@@ -160,12 +161,12 @@ int main(int argc, char **argv)
 {
 	struct options options = {.timeout = DEFAULT_TIMEOUT};
 	json_object *model;
-	bool loses;
+	bool loses, refused = false;
 
 	argp_err_exit_status = 2;
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
 	pmv_setting_read();
-	model = options.host ? ask_target(&options) : look_here(options.paths);
+	model = options.host ? ask_target(&options, &refused) : look_here(options.paths);
 	if (options.json)
 		puts(json_object_to_json_string_ext(model, JSON_C_TO_STRING_PRETTY |
 								   JSON_C_TO_STRING_NOSLASHESCAPE));
@@ -175,5 +176,5 @@ int main(int argc, char **argv)
 	json_object_put(model);
 	if (fflush(stdout))
 		error(1, errno, "output");
-	return loses;
+	return loses || refused;
 }

@@ -119,7 +119,8 @@ json_object *info_target(const char *host, const char *port, const struct info_a
 	} else {
 		info_put(target, "refused",
 			 "It uses pmemverbs, but does not answer: start it with "
-			 "FI_PMEMVERBS_ANSWER=on, or it has another version.");
+			 "FI_PMEMVERBS_ANSWER=on and without FI_PMEMVERBS_KEYS, or it has another "
+			 "version.");
 	}
 	json_object_object_add(model, "target", target);
 	return model;

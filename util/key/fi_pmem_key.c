@@ -119,7 +119,7 @@ static int make_key(int dir)
 	return ret && errno == EEXIST ? 1 : ret;
 }
 
-static int print_line(const struct settings *settings)
+static int print_line(const struct settings *settings, bool was_there)
 {
 	char why[PMV_KEYS_WHY], text[PMV_KEYS_TEXT], host[PMV_KEYS_NAME] = "";
 	struct pmv_noise_pair pair;
@@ -129,6 +129,8 @@ static int print_line(const struct settings *settings)
 		return EXIT_FAILURE;
 	}
 	sodium_memzero(pair.secret, sizeof(pair.secret));
+	fprintf(stderr, "fi_pmem_key: %s/key %s.  The other side's file peers needs this line:\n",
+		settings->directory, was_there ? "was there, and stays" : "is new");
 	pmv_keys_text(text, pair.public);
 	gethostname(host, sizeof(host) - 1);
 	printf("%s %s\n", text, settings->name ? settings->name : *host ? host : "host");
@@ -144,8 +146,12 @@ int main(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, &settings);
 	if (sodium_init() < 0)
 		return EXIT_FAILURE;
-	if (mkdir(settings.directory, 0700) && errno != EEXIST)
-		return failed(&settings, "");
+	if (mkdir(settings.directory, 0700) && errno != EEXIST) {
+		fprintf(stderr, "fi_pmem_key: %s can't be made: %s%s\n", settings.directory,
+			strerror(errno),
+			errno == ENOENT ? "; make the directory above it first" : "");
+		return EXIT_FAILURE;
+	}
 	dir = open(settings.directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return failed(&settings, "");
@@ -155,7 +161,5 @@ int main(int argc, char **argv)
 	if (put(dir, "peers", 0644, PEERS) && errno != EEXIST)
 		return failed(&settings, "peers");
 	close(dir);
-	fprintf(stderr, "fi_pmem_key: %s/key %s.  The other side's file peers needs this line:\n",
-		settings.directory, ret ? "was there, and stays" : "is new");
-	return print_line(&settings);
+	return print_line(&settings, ret);
 }

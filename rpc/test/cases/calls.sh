@@ -178,7 +178,7 @@ try_words()
 		refused 1 'no connection to 127.0.0.1, port' "${rpc[@]}" -t 1 127.0.0.1 &&
 		refused 1 '/dev/null: neither a file nor a device' "${rpc[@]}" -M /dev/null &&
 		refused 1 'there is no host' "${rpc[@]}" -t 1 no-such-host.invalid &&
-		refused 1 'a multiple of 4096' "${rpc[@]}" -M "$work/store" --ring 1000 || return
+		refused 2 'a multiple of 4096' "${rpc[@]}" -M "$work/store" --ring 1000 || return
 	refused 1 'below /dev' "${rpc[@]}" -M /dev/pmemverbs0.0 && ! test -e /dev/pmemverbs0.0 || return
 	begin && refused 1 'another process serves' "${rpc[@]}" -M "$work/store" && finish &&
 		refused 1 'was made with other sizes' "${rpc[@]}" -M "$work/store" --ring 4096 || return
