@@ -214,7 +214,7 @@ static int find_parent(struct cp_sink *sink, unsigned int record, const char *na
 	found = find_dir(sink, dir);
 	if (found < 0)
 		fail(sink, record, errno,
-		     errno == ENOENT ? "its directory is not there" : cp_refused_open(errno));
+		     errno == ENOENT ? CP_NO_DIRECTORY : cp_refused_open(errno));
 	return found;
 }
 

@@ -16,6 +16,9 @@
 #include "pack.h"
 #include "part.h"
 
+/* So fails what is below a directory that could not be made. */
+#define CP_NO_DIRECTORY "its directory is not there"
+
 #define CP_SINK_DIRS 64
 
 /* What an offer says of a record. */

@@ -45,8 +45,7 @@ struct tree {
 	unsigned int at; /* the slot that is filled */
 	unsigned int count;
 	struct entry entries[CP_OFFERS];
-	char missing[CP_TEXT]; /* the last directory that has failed: what is below it is only
-				  counted */
+	char missing[CP_TEXT]; /* the last directory that failed: what lacks it is only counted */
 };
 
 static void fail_here(struct tree *tree, const char *path, const char *why)
@@ -95,13 +94,14 @@ static int send_pack(struct tree *tree, enum cp_type type, const struct slot *sl
 	return cp_request(copy, &request);
 }
 
-/* tell_failure -- once of a directory and all that fails below it */
+/* tell_failure -- once of a directory and all that can't be there without it */
 static void tell_failure(struct tree *tree, const struct entry *entry, const char *why)
 {
 	size_t len = strlen(tree->missing);
 
 	tree->copy->failed++;
-	if (len && !strncmp(entry->name, tree->missing, len) && entry->name[len] == '/')
+	if (len && !strncmp(entry->name, tree->missing, len) && entry->name[len] == '/' &&
+	    !strcmp(why, CP_NO_DIRECTORY))
 		return;
 	cp_fail_there(entry->name, why);
 	if (entry->record.kind == CP_DIRECTORY)
