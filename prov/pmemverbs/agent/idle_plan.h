@@ -23,9 +23,9 @@
  *                   rests for intervals, and checks that the reads go on.  If they do for long
  *                   enough, it rests until they have been rare for as long as the longest nap.
  *                   If no peer has ever asked for something, a queue that the application sleeps on
- *                   in a call is not among them either; nor is one whose descriptor it waits for, if
- *                   it has registered no memory that peers may use.  What comes there wakes it: to
- *                   wake the thread as well took 5 us of each commit.
+ *                   in a call is not among them either.  Nor is one whose descriptor it waits for,
+ *                   if it has registered no memory that peers may use.  What comes there wakes it:
+ *                   to wake the thread as well took 5 us of each commit.
  *   on its socket   where a NIC places data: the hints of all peers arrive there (hint.h)
  *   for intervals   where hints do not arrive, so short that no commit takes a millisecond
  *
