@@ -57,6 +57,7 @@ static void listen_there(struct target *target)
 	fi_freeinfo(info);
 	LIST_INSERT_HEAD(&pmv_to_eq(target->eq)->listeners, pmv_to_pep(&target->pep->fid),
 			 next_of_eq);
+	pmv_to_pep(&target->pep->fid)->listens = true;
 }
 
 static void begin(struct target *target)
@@ -68,6 +69,13 @@ static void begin(struct target *target)
 	accepted(pmv_eq_open(&target->rig->fabric.fabric_fid, &attr, &target->eq, NULL));
 	listen_there(target);
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static void end(struct target *target)
+{
+	accepted(fi_close(&target->pep->fid));
+	accepted(fi_close(&target->eq->fid));
+	rig_close(target->rig);
 }
 
 static void use_descriptors(int count)
@@ -101,6 +109,7 @@ Test(strangers, end_sooner_the_fewer_descriptors_are_left)
 	use_descriptors(MOST - MOST / 16);
 	cr_expect_not(has_ended(&target, 999));
 	cr_expect(has_ended(&target, 1000));
+	end(&target);
 }
 
 Test(strangers, end_though_the_target_has_as_many_endpoints_as_it_wants)
@@ -110,6 +119,7 @@ Test(strangers, end_though_the_target_has_as_many_endpoints_as_it_wants)
 	begin(&target);
 	use_descriptors(MOST * 3 / 4);
 	cr_expect(has_ended(&target, 10000));
+	end(&target);
 }
 
 Test(strangers, end_when_no_descriptor_is_left)
@@ -119,4 +129,5 @@ Test(strangers, end_when_no_descriptor_is_left)
 	begin(&target);
 	use_descriptors(MOST);
 	cr_expect(has_ended(&target, 1000));
+	end(&target);
 }
