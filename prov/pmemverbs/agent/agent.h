@@ -68,7 +68,6 @@ struct pmv_agent {
 	atomic_int wanted; /* by this many regions and receiving endpoints */
 	atomic_bool was_wanted;
 	atomic_int needed; /* by this many regions, where nothing else makes data durable */
-	atomic_int lent;   /* so many regions: peers may use them at any time */
 	atomic_int kinds[PMV_WSP + 1]; /* this many regions have this domain; PAGE: are synced */
 
 	/* Of the thread. */
@@ -160,7 +159,7 @@ static inline void pmv_agent_progress(struct pmv_agent *agent)
  *   if it is slept on, no timer ends the rest while it is
  * pmv_agent_unfollow -- it has ended, and its timer ends no later sleep
  */
-void pmv_agent_follow(struct pmv_agent *agent, struct pmv_queue *queue);
+void pmv_agent_follow(struct pmv_agent *agent, const struct pmv_queue *queue);
 void pmv_agent_unfollow(struct pmv_agent *agent);
 void pmv_agent_prolong_rest(struct pmv_agent *agent, const struct pmv_queue *queue);
 void pmv_agent_await_next_call(struct pmv_agent *agent, const struct pmv_queue *queue);
@@ -172,25 +171,11 @@ static inline void pmv_agent_has_read(struct pmv_agent *agent, const struct pmv_
 		pmv_agent_prolong_rest(agent, queue);
 }
 
-/*
- * pmv_agent_is_slept_on -- all that comes there wakes the application: it is in fi_cq_sread, or
- *   waits for the descriptor.  Nobody can see whether it does: so that counts only where no peer
- *   can need this end.
- * pmv_agent_has_left -- it is there no more
- * pmv_agent_lend -- a peer can, as a region is registered; or one fewer
- */
-bool pmv_agent_is_slept_on(struct pmv_agent *agent, struct pmv_queue *queue);
-
+/* pmv_agent_has_left -- nobody is in fi_cq_sread any more, where all that comes ends the sleep */
 static inline void pmv_agent_has_left(struct pmv_agent *agent, const struct pmv_queue *queue)
 {
 	if (atomic_load(&agent->followed) == queue)
 		pmv_agent_await_next_call(agent, queue);
-}
-
-static inline void pmv_agent_lend(struct pmv_agent *agent, int regions)
-{
-	atomic_fetch_add(&agent->lent, regions);
-	pmv_agent_kick(agent);
 }
 
 /* pmv_agent_has_use_for_calls -- has it to know that the application reads a queue? */

@@ -73,20 +73,13 @@ static void prolong(struct pmv_agent *agent, unsigned int reads, int64_t now, in
 	set_timer(agent, ns);
 }
 
-bool pmv_agent_is_slept_on(struct pmv_agent *agent, struct pmv_queue *queue)
-{
-	if (atomic_load(&queue->sleepers))
-		return true;
-	return atomic_load(&queue->released) && !atomic_load(&agent->lent);
-}
-
-void pmv_agent_follow(struct pmv_agent *agent, struct pmv_queue *queue)
+void pmv_agent_follow(struct pmv_agent *agent, const struct pmv_queue *queue)
 {
 	atomic_store_explicit(&agent->followed_ns, 0, memory_order_relaxed);
-	/* Whoever leaves from here on sees who follows it. */
+	/* A call that ends from here on sees who follows it. */
 	atomic_store(&agent->followed, queue);
 	/* It may have ended, or the queue been closed, since it was looked at. */
-	if (!queue || !queue->slept_on || !pmv_agent_is_slept_on(agent, queue))
+	if (!queue || !queue->slept_on || !atomic_load(&queue->sleepers))
 		prolong(agent, queue ? atomic_load(&queue->reads) : 0, pmv_clock_ns(),
 			PMV_IDLE_LONGEST_NAP_NS);
 }

@@ -169,10 +169,10 @@ static enum pmv_descriptors look_at(struct pmv_agent *agent, struct pmv_queue *q
 	return ret || poll(&fd, 1, 0) > 0 ? PMV_DESCRIPTORS_READY : PMV_DESCRIPTORS_QUIET;
 }
 
-/* is_slept_on -- and who serves requests is not to wait for whom it wakes */
-static bool is_slept_on(struct pmv_agent *agent, struct pmv_queue *queue)
+/* is_slept_on -- in a call, which all that comes ends; who serves requests is not to wait for it */
+static bool is_slept_on(const struct pmv_agent *agent, const struct pmv_queue *queue)
 {
-	return pmv_agent_is_slept_on(agent, queue) && !atomic_load(&agent->looks.until_ns);
+	return atomic_load(&queue->sleepers) && !atomic_load(&agent->looks.until_ns);
 }
 
 /* count_calls -- of the application, that move data, or are about to sleep */
@@ -208,7 +208,7 @@ static void find_readers(struct pmv_agent *agent, struct pmv_idle_facts *facts, 
 	if (calls != agent->seen_calls)
 		agent->called_ns = now;
 	agent->seen_calls = calls;
-	/* There is one timer, which tells that somebody has left. */
+	/* There is one timer, which tells that a call has ended. */
 	facts->slept_on = !facts->polled && sleeping == 1;
 	if (facts->slept_on)
 		slept_on->slept_on = true;

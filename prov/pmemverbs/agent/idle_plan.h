@@ -23,8 +23,7 @@
  *                   rests for intervals, and checks that the reads go on.  If they do for long
  *                   enough, it rests until they have been rare for as long as the longest nap.
  *                   If no peer has ever asked for something, a queue that the application sleeps on
- *                   in a call is not among them either.  Nor is one whose descriptor it waits for,
- *                   if it has registered no memory that peers may use.  What comes there wakes it:
+ *                   in a call is not among them either.  What comes there ends that call's sleep:
  *                   to wake the thread as well took 5 us of each commit.
  *   on its socket   where a NIC places data: the hints of all peers arrive there (hint.h)
  *   for intervals   where hints do not arrive, so short that no commit takes a millisecond
@@ -228,7 +227,7 @@ struct pmv_idle_facts {
 	bool waits;    /* there is a request, or the thread is to stop */
 	bool watching; /* somebody waits for an acknowledgement, and nothing else tells of that */
 	unsigned int polled; /* queues; their descriptors are none of these: */
-	bool slept_on;       /* one is; its descriptor neither */
+	bool slept_on;       /* one is, in a call; its descriptor neither */
 	enum pmv_descriptors descriptors;
 };
 

@@ -44,10 +44,6 @@ __attribute__((noinline)) static ssize_t serve_and_read(struct pmv_cq *cq, void 
 	struct pmv_agent *agent = &cq->domain->agent;
 	ssize_t ret;
 
-	if (atomic_load_explicit(&cq->queue.released, memory_order_relaxed)) {
-		atomic_store(&cq->queue.released, false);
-		pmv_agent_has_left(agent, &cq->queue);
-	}
 	pmv_agent_progress(agent);
 	ret = pmv_queue_read(&cq->queue, buf, count);
 	pmv_agent_nudge(agent);
@@ -126,8 +122,7 @@ static bool must_look(struct pmv_cq *cq)
 	return !pmv_agent_watch(agent, &cq->queue);
 }
 
-/* may_sleep -- 0: the descriptor is told of all that comes from now on */
-static int may_sleep(struct pmv_cq *cq)
+int pmv_cq_trywait(struct pmv_cq *cq)
 {
 	int ret;
 
@@ -146,15 +141,6 @@ static int may_sleep(struct pmv_cq *cq)
 	/* If the queue is attended the agent's thread reads it, and the core is not asked. */
 	ret = atomic_load(&cq->queue.attended) ? 0 : pmv_queue_trywait(&cq->queue);
 	pmv_agent_nudge(&cq->domain->agent);
-	return ret;
-}
-
-int pmv_cq_trywait(struct pmv_cq *cq)
-{
-	int ret = may_sleep(cq);
-
-	if (!ret)
-		atomic_store(&cq->queue.released, true);
 	return ret;
 }
 
@@ -177,7 +163,7 @@ static int wait_for_entries(struct pmv_cq *cq, int64_t left, int cancel)
 		pmv_cancel_off();
 		return 0;
 	}
-	ret = may_sleep(cq);
+	ret = pmv_cq_trywait(cq);
 	if (ret)
 		return ret == -FI_EAGAIN ? 0 : ret;
 	if (pmv_queue_pending(&cq->queue) && (timeout < 0 || timeout > LOSS_POLL_MS))

@@ -54,7 +54,6 @@ struct pmv_mr {
 	struct pmv_direct *direct; /* the file that it is memory of, held; or NULL */
 	struct pmv_watch *watch;   /* of what the agent and the core touch; or NULL */
 	struct pmv_cntr *cntr;     /* of peers' writes; or NULL */
-	bool lent;                 /* peers may use it */
 	bool writable;             /* peers may write ... */
 	struct iovec memory;       /* ... this, if it is one piece */
 };

@@ -49,8 +49,6 @@ static int mr_close(struct fid *fid)
 	pmv_files_close(mr->files);
 	if (mr->direct)
 		pmv_direct_put(mr->direct);
-	if (mr->lent)
-		pmv_agent_lend(&mr->domain->agent, -1);
 	atomic_fetch_sub(&mr->domain->users, 1);
 	free(mr);
 	return 0;
@@ -516,9 +514,6 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *mr_attr, uint64_
 		may_be_told_of(domain, mr_attr->access);
 	if (known)
 		core_flags |= PMV_CORE_MR_NOCACHE;
-	mr->lent = known || (mr_attr->access & (FI_REMOTE_READ | FI_REMOTE_WRITE));
-	if (mr->lent)
-		pmv_agent_lend(&domain->agent, 1);
 	if (!ret)
 		ret = describe(mr, &core_attr, flags, &attr, &node);
 	if (!ret && !mr->direct)

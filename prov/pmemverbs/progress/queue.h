@@ -144,7 +144,6 @@ struct pmv_queue {
 	atomic_bool armed;
 	atomic_uint arms;        /* so often somebody was about to sleep */
 	atomic_uint sleepers;    /* so many of the application's threads are in fi_cq_sread */
-	atomic_bool released;    /* fi_trywait has let it sleep, and it has not read since */
 	atomic_uint raised_arms; /* when it was raised last */
 
 	/* For whoever moves the data while the application does not: the agent's thread. */
@@ -157,7 +156,7 @@ struct pmv_queue {
 	unsigned seen_reads;  /* ... as far as these reads, ... */
 	int64_t seen_ns;      /* ... at this time, can tell, ... */
 	unsigned polled_arms; /* ... and nobody was about to sleep since then */
-	bool slept_on;        /* by somebody whom all that comes wakes: the thread sleeps on */
+	bool slept_on;        /* in a call, which all that comes ends: the thread sleeps on */
 	/* The thread reads it for an application that sleeps (queues.h). */
 	atomic_bool attended;
 	bool rests; /* the application has gone to sleep, and does not poll */
