@@ -8,10 +8,10 @@
 
 #include "functional.h"
 
-/* large -- a read is not over at once: twice what a connection's sockets hold, or many packets */
+/* large -- a read is not over at once: more than a connection's sockets hold, or many packets */
 static size_t large(const struct fx *fx)
 {
-	return node_is_passive(&fx->target->node) ? 1 << 20 : 8 << 20;
+	return node_is_passive(&fx->target->node) ? 1 << 20 : 16 << 20;
 }
 
 struct fence_setup {

@@ -116,9 +116,9 @@ static bool is_like_another(const struct cell *cell)
 }
 
 /*
- * is_long -- three updates, or both at once, where the taxonomy has no cell; and more than one in a
- * cell that is like another, or of pages on a relaxed path, where only what the agent does is
- * different from cache lines there, and it does the same on a strict one: not every time
+ * is_long -- three updates, or both at once, where the taxonomy has no cell: not every time.  Nor
+ * is more than one update in a cell that is like another one, or of pages on a relaxed path: that
+ * path is tried with cache lines, and pages on a strict one.
  */
 static bool is_long(const struct cell *cell, const struct cell_program *program)
 {

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -41,22 +42,18 @@ static int make_file(int root, char name[NAME_MAX])
 	return -EEXIST;
 }
 
-static int go_on(void *arg, uint64_t done)
+/* lend_memory -- as a file is lent whose mapping is not good for it; nobody's memory is less then
+ */
+static int lend_memory(struct node *node, int fd, cp_tick *tick, void *arg)
 {
-	(void) arg, (void) done;
-	return 0;
-}
-
-/* lend_memory -- as a file is lent whose mapping is not good for it */
-static int lend_memory(struct cp_store *store, struct node *node, int fd)
-{
+	struct cp_store own = {.lock = PTHREAD_MUTEX_INITIALIZER, .max_memory = LEN};
 	struct cp_direct direct = {0};
 	struct region region;
 	int ret;
 
 	if (!node_is_passive(node))
 		return -FI_EOPNOTSUPP;
-	ret = cp_direct_open(&direct, store, node, fd, LEN, go_on, NULL, 0);
+	ret = cp_direct_open(&direct, &own, node, fd, LEN, tick, arg, 0);
 	if (ret)
 		return ret;
 	ret = region_try(node, &region, cp_direct_memory(&direct), LEN, FI_REMOTE_WRITE,
@@ -67,25 +64,27 @@ static int lend_memory(struct cp_store *store, struct node *node, int fd)
 	return ret;
 }
 
-static int lend(struct cp_store *store, struct node *node, int fd, char reason[CP_TEXT])
+static int lend(struct node *node, int fd, cp_tick *tick, void *arg, char reason[CP_TEXT])
 {
 	void *map = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	struct region region;
 	int mapped, direct;
 
 	if (map == MAP_FAILED) {
-		snprintf(reason, CP_TEXT, "%s", strerror(errno));
-		return errno;
+		int err = errno;
+
+		snprintf(reason, CP_TEXT, "%s", strerror(err));
+		return err;
 	}
 	mapped = region_try(node, &region, map, LEN, FI_REMOTE_WRITE, FI_RMA_PMEM);
 	if (!mapped)
 		region_close(&region);
 	munmap(map, LEN);
-	direct = mapped ? lend_memory(store, node, fd) : 0;
+	direct = mapped ? lend_memory(node, fd, tick, arg) : 0;
 	return direct ? cp_direct_explain(mapped, direct, reason) : 0;
 }
 
-int cp_medium_check(struct cp_store *store, struct node *node, int root, char reason[CP_TEXT])
+int cp_medium_check(struct node *node, int root, cp_tick *tick, void *arg, char reason[CP_TEXT])
 {
 	char name[NAME_MAX];
 	int fd = make_file(root, name), err;
@@ -94,7 +93,7 @@ int cp_medium_check(struct cp_store *store, struct node *node, int root, char re
 		snprintf(reason, CP_TEXT, "%s", strerror(-fd));
 		return -fd;
 	}
-	err = lend(store, node, fd, reason);
+	err = lend(node, fd, tick, arg, reason);
 	unlinkat(root, name, 0);
 	close(fd);
 	return err;

@@ -11,7 +11,7 @@
 
 #include "direct.h"
 
-/* cp_medium_check -- 0, or an errno and the reason */
-int cp_medium_check(struct cp_store *store, struct node *node, int root, char reason[CP_TEXT]);
+/* cp_medium_check -- 0, or an errno and the reason; tick: direct.h */
+int cp_medium_check(struct node *node, int root, cp_tick *tick, void *arg, char reason[CP_TEXT]);
 
 #endif /* CP_MEDIUM_H */

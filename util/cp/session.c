@@ -311,8 +311,7 @@ static int open_room(struct session *session, const struct cp_message *request,
 	if (session->target->store.read_only && !reading)
 		return refuse(answer, EROFS, "the target is read-only");
 	err = reading ? 0
-		      : cp_medium_check(&session->target->store, &session->link.node, session->root,
-					reason);
+		      : cp_medium_check(&session->link.node, session->root, tick, session, reason);
 	if (err)
 		return refuse(answer, err, reason);
 	session->room = mmap(NULL, CP_PACK_ROOM, PROT_READ | PROT_WRITE,

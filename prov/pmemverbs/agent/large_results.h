@@ -27,7 +27,7 @@
 struct fid_mr;
 struct pmv_engine;
 
-/* All connections of a domain together have so many of them at most, and one each: 256 MiB. */
+/* Each connection may have one; beside these, all of a domain have so many together: 256 MiB. */
 #define PMV_LARGE_RESULTS_MOST 4096
 
 /* A part of the memory, and where the peer wants it. */

@@ -134,7 +134,7 @@ static enum pmv_fault name_old(struct pmv_receive_tracker *receives, struct pmv_
 		return PMV_FAULT_NONE;
 	ranges = old->lost ? NULL : malloc(count * sizeof(*ranges));
 	if (!ranges) {
-		/* They are forgotten below, and later commits promise them, too. */
+		/* They are not named again, and later commits promise them, too. */
 		receives->lost = true;
 		return PMV_FAULT_MEMORY;
 	}

@@ -27,9 +27,7 @@
 /* So many events that are not the application's are read in one call. */
 #define MOST_DROPPED 16
 
-/* Who sleeps in the core looks so often whether there are descriptors, and sleeps so long if not.
- */
-#define DESCRIPTORS_MS 1000
+#define LOOK_MS 1000 /* whoever sleeps looks so often whether there are descriptors */
 #define NO_DESCRIPTOR_NS 10000000
 
 /*
@@ -363,23 +361,23 @@ static ssize_t wait_in_core(struct pmv_eq *eq, int64_t left, int cancel)
 	struct pmv_event peeked;
 	ssize_t ret;
 
-	if (eq->fabric->core->manual_progress) {
-		if (!pmv_strangers_leave_room(eq)) {
-			pmv_cancel_restore(cancel);
-			nanosleep(&pause, NULL);
-			pmv_cancel_off();
-			return 0;
-		}
-		if (left < 0 || left > DESCRIPTORS_MS)
-			left = DESCRIPTORS_MS;
+	if (eq->fabric->core->manual_progress && !pmv_strangers_leave_room(eq)) {
+		pmv_cancel_restore(cancel);
+		ret = nanosleep(&pause, NULL) ? -errno : 0;
+		pmv_cancel_off();
+		return ret;
 	}
+	if (left < 0 || left > LOOK_MS)
+		left = LOOK_MS;
 	if (eq->core_fd >= 0)
 		return wait_for_descriptor(eq, left, cancel);
-	pmv_cancel_restore(cancel);
+	/* The core may hold locks where it sleeps: the thread is cancelled behind that. */
 	enter_core();
 	ret = fi_eq_sread(eq->core_fid, &peeked.event, peeked.room, sizeof(peeked.room), (int) left,
 			  FI_PEEK);
 	pmv_guard_leave();
+	pmv_cancel_restore(cancel);
+	pthread_testcancel();
 	pmv_cancel_off();
 	return ret < 0 && ret != -FI_EAGAIN ? ret : 0;
 }
@@ -560,10 +558,15 @@ struct fi_ops pmv_eq_fi_ops = {
 /* find_descriptor -- the one that the core's queue has, or -1 */
 static int find_descriptor(const struct pmv_eq *eq, const struct fi_eq_attr *attr)
 {
-	bool has_one = attr && (attr->wait_obj == FI_WAIT_UNSPEC || attr->wait_obj == FI_WAIT_FD);
-	int fd;
+	struct pollfd pollfd = {.fd = -1};
+	struct fi_wait_pollfd all = {.nfds = 1, .fd = &pollfd};
+	enum fi_wait_obj obj = attr ? attr->wait_obj : FI_WAIT_NONE;
+	void *arg = obj == FI_WAIT_POLLFD ? (void *) &all : &pollfd.fd;
 
-	return has_one && !fi_control(&eq->core_fid->fid, FI_GETWAIT, &fd) ? fd : -1;
+	/* verbs has one in any case, and tcp else has none, or several. */
+	if (eq->fabric->core->manual_progress && obj != FI_WAIT_UNSPEC && obj != FI_WAIT_FD)
+		return -1;
+	return fi_control(&eq->core_fid->fid, FI_GETWAIT, arg) ? -1 : pollfd.fd;
 }
 
 int pmv_eq_open(struct fid_fabric *fabric_fid, struct fi_eq_attr *attr, struct fid_eq **eq_fid,

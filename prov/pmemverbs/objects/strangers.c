@@ -53,7 +53,7 @@ static int descriptors(int *most)
 
 	getrlimit(RLIMIT_NOFILE, &limit);
 	*most = limit.rlim_cur < INT_MAX ? (int) limit.rlim_cur : INT_MAX;
-	return next == -EMFILE || next == -ENFILE ? *most : next;
+	return next == -EMFILE ? *most : next;
 }
 
 /* give_up -- who has been silent for so many ms, of those that the listener has */

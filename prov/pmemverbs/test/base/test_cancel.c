@@ -2,6 +2,7 @@
 /* test_cancel.c -- threads that wait are cancelled in their sleep, and leave nothing held */
 #include <poll.h>
 #include <semaphore.h>
+#include <unistd.h>
 
 #include "objects/cntr.h"
 #include "objects/cq.h"
@@ -128,20 +129,27 @@ Test(cancel, of_who_waits_for_an_entry_or_a_count, .timeout = 60)
 	close_rig(rig, cntr);
 }
 
+/* In the core's queue, or at its descriptor. */
 Test(cancel, of_who_waits_for_an_event, .timeout = 60)
 {
-	struct fid_cntr *cntr;
-	struct rig *rig = open_rig(&cntr);
-	struct fi_eq_cm_entry entry;
-	struct fid_eq *eq;
-	uint32_t event;
+	for (int has_fd = 0; has_fd < 2; has_fd++) {
+		struct fi_eq_attr attr = {.size = 8, .wait_obj = FI_WAIT_FD};
+		struct fid_cntr *cntr;
+		struct rig *rig = open_rig(&cntr);
+		struct fi_eq_cm_entry entry;
+		struct fid_eq *eq;
+		uint32_t event;
+		int fds[2];
 
-	accepted(pmv_eq_open(&rig->fabric.fabric_fid, &(struct fi_eq_attr){.size = 8}, &eq, NULL));
-	pmv_to_eq(eq)->core_fid->ops->read = read_nothing;
-	pmv_to_eq(eq)->core_fid->ops->sread = sleep_in_core;
-	cancel(wait_for_event, eq);
-	refused(fi_eq_read(eq, &event, &entry, sizeof(entry), 0), FI_EAGAIN);
-	refused(fi_eq_sread(eq, &event, &entry, sizeof(entry), 1, 0), FI_EAGAIN);
-	accepted(fi_close(&eq->fid));
-	close_rig(rig, cntr);
+		cr_assert_eq(pipe(fds), 0);
+		rig->fake.eq_fd = has_fd ? fds[0] : 0;
+		accepted(pmv_eq_open(&rig->fabric.fabric_fid, &attr, &eq, NULL));
+		pmv_to_eq(eq)->core_fid->ops->read = read_nothing;
+		pmv_to_eq(eq)->core_fid->ops->sread = sleep_in_core;
+		cancel(wait_for_event, eq);
+		refused(fi_eq_read(eq, &event, &entry, sizeof(entry), 0), FI_EAGAIN);
+		refused(fi_eq_sread(eq, &event, &entry, sizeof(entry), 1, 0), FI_EAGAIN);
+		accepted(fi_close(&eq->fid));
+		close_rig(rig, cntr);
+	}
 }

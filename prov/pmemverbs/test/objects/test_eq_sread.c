@@ -32,14 +32,14 @@ static ssize_t wait_in_the_core(struct fid_eq *fid, uint32_t *event, void *buf, 
 	return -FI_EOTHER;
 }
 
-static void begin(struct waiting *waiting)
+static void begin(struct waiting *waiting, enum fi_wait_obj wait_obj)
 {
-	struct fi_eq_attr attr = {.size = 8, .wait_obj = FI_WAIT_FD};
+	struct fi_eq_attr attr = {.size = 8, .wait_obj = wait_obj};
 
 	waiting->rig = rig_open(NULL);
-	accepted(pmv_eq_open(&waiting->rig->fabric.fabric_fid, &attr, &waiting->eq, NULL));
 	cr_assert_eq(pipe(waiting->pipe), 0);
-	pmv_to_eq(waiting->eq)->core_fd = waiting->pipe[0];
+	waiting->rig->fake.eq_fd = waiting->pipe[0];
+	accepted(pmv_eq_open(&waiting->rig->fabric.fabric_fid, &attr, &waiting->eq, NULL));
 	pmv_to_eq(waiting->eq)->core_fid->ops->sread = wait_in_the_core;
 }
 
@@ -66,16 +66,23 @@ static timer_t interrupt_again_and_again(void)
 
 Test(eq_sread, ends_when_a_signal_was_handled, .timeout = 60)
 {
-	struct fi_eq_cm_entry entry;
-	struct waiting waiting;
-	uint32_t event;
-	timer_t timer;
+	/* verbs has a descriptor whatever is asked for. */
+	static const enum fi_wait_obj objs[] = {FI_WAIT_FD, FI_WAIT_UNSPEC, FI_WAIT_NONE,
+						FI_WAIT_POLLFD};
 
-	begin(&waiting);
-	timer = interrupt_again_and_again();
-	cr_expect_eq(fi_eq_sread(waiting.eq, &event, &entry, sizeof(entry), -1, 0), -FI_EINTR);
-	timer_delete(timer);
-	end(&waiting);
+	for (int i = 0; i < 4; i++) {
+		struct fi_eq_cm_entry entry;
+		struct waiting waiting;
+		uint32_t event;
+		timer_t timer;
+
+		begin(&waiting, objs[i]);
+		timer = interrupt_again_and_again();
+		cr_expect_eq(fi_eq_sread(waiting.eq, &event, &entry, sizeof(entry), -1, 0),
+			     -FI_EINTR, "%d", objs[i]);
+		timer_delete(timer);
+		end(&waiting);
+	}
 }
 
 Test(eq_sread, goes_on_if_its_caller_only_peeks)
@@ -85,7 +92,7 @@ Test(eq_sread, goes_on_if_its_caller_only_peeks)
 	uint32_t event;
 	timer_t timer;
 
-	begin(&waiting);
+	begin(&waiting, FI_WAIT_FD);
 	timer = interrupt_again_and_again();
 	while (!atomic_load(&caught))
 		cr_expect_eq(fi_eq_sread(waiting.eq, &event, &entry, sizeof(entry), 50, FI_PEEK),
@@ -100,7 +107,7 @@ Test(eq_sread, ends_when_the_time_is_over)
 	struct waiting waiting;
 	uint32_t event;
 
-	begin(&waiting);
+	begin(&waiting, FI_WAIT_FD);
 	cr_expect_eq(fi_eq_sread(waiting.eq, &event, &entry, sizeof(entry), 10, 0), -FI_EAGAIN);
 	end(&waiting);
 }

@@ -92,6 +92,7 @@ struct fake {
 	uint8_t rejected_with[256]; /* ... and what it was told */
 	int ports_taken;            /* so many passive endpoints with an address can't have it */
 	int connects, accepts;
+	int eq_fd;       /* that event queues have, whatever they are opened with; 0: none */
 	size_t sent_len; /* CM data of the last one */
 	uint8_t sent[256];
 	size_t rejected_len;

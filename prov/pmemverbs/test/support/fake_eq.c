@@ -28,6 +28,7 @@ struct fake_eq {
 	struct fid_eq fid;
 	pthread_mutex_t lock; /* of the events: other threads may write some */
 	struct fake *fake;
+	enum fi_wait_obj wait_obj;
 	struct fake_event *events;
 };
 
@@ -159,11 +160,17 @@ static int eq_close(struct fid *fid)
 	return 0;
 }
 
-/* It has no descriptor. */
 static int eq_control(struct fid *fid, int command, void *arg)
 {
-	(void) fid, (void) command, (void) arg;
-	return -FI_ENOSYS;
+	const struct fake_eq *eq = testcore_of(fid, struct fake_eq, fid.fid);
+
+	if (command != FI_GETWAIT || !eq->fake->eq_fd)
+		return -FI_ENOSYS;
+	if (eq->wait_obj == FI_WAIT_POLLFD)
+		((struct fi_wait_pollfd *) arg)->fd->fd = eq->fake->eq_fd;
+	else
+		*(int *) arg = eq->fake->eq_fd;
+	return 0;
 }
 
 static struct fi_ops eq_fi_ops = {
@@ -179,13 +186,13 @@ int fake_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_
 	int ret = fake_may_open(fake);
 	struct fake_eq *eq;
 
-	(void) attr;
 	if (ret)
 		return ret;
 	eq = calloc(1, sizeof(*eq));
 	if (!eq)
 		return -FI_ENOMEM;
 	eq->fake = fake;
+	eq->wait_obj = attr ? attr->wait_obj : FI_WAIT_NONE;
 	eq->fake->open_objects++;
 	pthread_mutex_init(&eq->lock, NULL);
 	eq->fid.fid.fclass = FI_CLASS_EQ;
