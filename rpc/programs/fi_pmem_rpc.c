@@ -259,8 +259,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		if (!settings->host == !settings->memory)
-			argp_error(state,
-				   "a client needs HOST, and a server needs --memory; both together are wrong");
+			argp_error(state, "a client needs HOST, and a server needs --memory; both "
+					  "together are wrong");
 		return 0;
 	default:
 		return parse_server(key, arg, state);

@@ -127,7 +127,7 @@ static void take_written(struct pmv_run *run)
 	run->at = run->plan.count;
 }
 
-/* needs_read -- data that only a READ makes durable; another thread's READ of them is posted then */
+/* needs_read -- data that only a READ makes durable, and no thread has posted that */
 static bool needs_read(struct pmv_initiator *ini)
 {
 	bool needs;
