@@ -120,11 +120,11 @@ static int next(struct client *client, struct fi_cq_data_entry *entry)
 	return take(client, entry);
 }
 
-int await(struct client *client, int n, uint64_t flags)
+int await_any(struct client *client, uint64_t flags)
 {
 	struct fi_cq_data_entry entry;
 	uint64_t end = now_ns() + PATIENCE_NS;
-	int ret;
+	int ret, n;
 
 	do
 		ret = next(client, &entry);
@@ -132,13 +132,21 @@ int await(struct client *client, int n, uint64_t flags)
 	if (ret < 0)
 		return ret;
 	if (!ret)
-		return FAIL(client, "operation %d does not complete", n);
-	if (entry.op_context != &client->contexts[n])
-		return FAIL(client, "another operation than %d completed", n);
+		return FAIL(client, "no operation completes");
+	n = (int) ((struct fi_context2 *) entry.op_context - client->contexts);
 	if ((entry.flags & flags) != flags)
 		return FAIL(client, "operation %d: flags %#llx", n,
 			    (unsigned long long) entry.flags);
-	return 0;
+	return n;
+}
+
+int await(struct client *client, int n, uint64_t flags)
+{
+	int which = await_any(client, flags);
+
+	if (which < 0)
+		return which;
+	return which == n ? 0 : FAIL(client, "operation %d completed instead of %d", which, n);
 }
 
 int expect_none(struct client *client)

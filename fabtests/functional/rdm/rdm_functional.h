@@ -199,6 +199,8 @@ int check(struct client *client, ssize_t ret, ssize_t wanted, const char *call);
 
 #define WRITTEN (FI_RMA | FI_WRITE)
 
+/* await_any -- the next completion: of which operation */
+int await_any(struct client *client, uint64_t flags);
 /* await -- the completion of an operation, next of all */
 int await(struct client *client, int n, uint64_t flags);
 

@@ -206,6 +206,9 @@ void pmv_info_from_core(struct fi_info *info, const struct fi_info *asked)
 	}
 	if (pmem && info->tx_attr->size >= PMV_INFO_MAX_REQUESTS)
 		info->tx_attr->size /= PMV_INFO_MAX_REQUESTS;
+	/* A commit completes when it is durable, and what was posted later may have completed. */
+	if (pmem)
+		info->tx_attr->comp_order = FI_ORDER_NONE;
 	if (asked->domain_attr && asked->domain_attr->threading)
 		info->domain_attr->threading = asked->domain_attr->threading;
 }

@@ -316,6 +316,20 @@ Test(hmem, is_not_served)
 	}
 }
 
+/* A later write may complete before a commit by the agent. */
+Test(order, of_completions_is_not_promised_for_commits)
+{
+	for (int i = 0; i < 4; i++) {
+		struct fi_info *hints = new_hints(PMV_NAME);
+
+		hints->caps = FI_RMA | (i & 1 ? FI_PMEM : 0);
+		hints->ep_attr->type = FI_EP_MSG;
+		hints->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_VIRT_ADDR | FI_MR_LOCAL;
+		hints->tx_attr->comp_order = i & 2 ? FI_ORDER_STRICT : FI_ORDER_NONE;
+		cr_expect_eq(how_many_are_asked(hints) > 0, i != 3, "%d", i);
+	}
+}
+
 /* Events of what peers write */
 
 static int how_many_are_asked_for_events(uint64_t caps, enum fi_ep_type type)
@@ -372,6 +386,7 @@ static struct fi_info *hmem_offer(void (*take)(struct fi_info *, const struct fi
 	cr_assert_not_null(info);
 	info->caps = info->tx_attr->caps = info->rx_attr->caps = FI_MSG | FI_RMA | FI_HMEM;
 	info->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_HMEM;
+	info->tx_attr->comp_order = FI_ORDER_STRICT;
 	take(info, hints);
 	fi_freeinfo(hints);
 	return info;
@@ -385,6 +400,7 @@ Test(hmem, is_not_offered_either)
 		cr_expect_not((info->caps | info->tx_attr->caps | info->rx_attr->caps) & FI_HMEM);
 		cr_expect_not(info->domain_attr->mr_mode & FI_MR_HMEM);
 		cr_expect(info->caps & FI_PMEM);
+		cr_expect(rxm || info->tx_attr->comp_order == FI_ORDER_NONE);
 		fi_freeinfo(info);
 	}
 }
