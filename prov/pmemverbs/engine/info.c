@@ -208,7 +208,7 @@ void pmv_info_from_core(struct fi_info *info, const struct fi_info *asked)
 		info->tx_attr->size /= PMV_INFO_MAX_REQUESTS;
 	/* A commit completes when it is durable, and what was posted later may have completed. */
 	if (pmem)
-		info->tx_attr->comp_order = FI_ORDER_NONE;
+		info->tx_attr->comp_order = 0;
 	if (asked->domain_attr && asked->domain_attr->threading)
 		info->domain_attr->threading = asked->domain_attr->threading;
 }

@@ -37,6 +37,9 @@ static inline uint32_t pmv_info_api_version(uint32_t api_version)
  */
 #define PMV_INFO_MAX_REQUESTS 4
 
+/* FI_ORDER_STRICT of comp_order, a name that 2.x calls deprecated */
+#define PMV_INFO_STRICT_ORDER 0x1FFULL
+
 /* pmv_info_complete -- a copy that has all attributes; of NULL, an empty one */
 struct fi_info *pmv_info_complete(const struct fi_info *info);
 

@@ -193,7 +193,7 @@ static int check_hints(uint32_t version, uint64_t flags, const struct fi_info *h
 	if ((hints->caps | hints->tx_attr->caps | hints->rx_attr->caps) & FI_HMEM)
 		return refuse("caps: FI_HMEM, since the processor copies the data of small and of "
 			      "injected commits");
-	if (pmv_info_is_pmem(hints) && (hints->tx_attr->comp_order & FI_ORDER_STRICT))
+	if (pmv_info_is_pmem(hints) && (hints->tx_attr->comp_order & PMV_INFO_STRICT_ORDER))
 		return refuse("tx_attr->comp_order: FI_ORDER_STRICT, since a commit completes when "
 			      "it is durable, also behind later operations");
 	if (pmv_admission_is_on() && is_basic(version, hints->domain_attr->mr_mode)) {

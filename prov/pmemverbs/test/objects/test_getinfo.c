@@ -325,7 +325,7 @@ Test(order, of_completions_is_not_promised_for_commits)
 		hints->caps = FI_RMA | (i & 1 ? FI_PMEM : 0);
 		hints->ep_attr->type = FI_EP_MSG;
 		hints->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_VIRT_ADDR | FI_MR_LOCAL;
-		hints->tx_attr->comp_order = i & 2 ? FI_ORDER_STRICT : FI_ORDER_NONE;
+		hints->tx_attr->comp_order = i & 2 ? PMV_INFO_STRICT_ORDER : 0;
 		cr_expect_eq(how_many_are_asked(hints) > 0, i != 3, "%d", i);
 	}
 }
@@ -386,7 +386,7 @@ static struct fi_info *hmem_offer(void (*take)(struct fi_info *, const struct fi
 	cr_assert_not_null(info);
 	info->caps = info->tx_attr->caps = info->rx_attr->caps = FI_MSG | FI_RMA | FI_HMEM;
 	info->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_HMEM;
-	info->tx_attr->comp_order = FI_ORDER_STRICT;
+	info->tx_attr->comp_order = PMV_INFO_STRICT_ORDER;
 	take(info, hints);
 	fi_freeinfo(hints);
 	return info;
@@ -400,7 +400,7 @@ Test(hmem, is_not_offered_either)
 		cr_expect_not((info->caps | info->tx_attr->caps | info->rx_attr->caps) & FI_HMEM);
 		cr_expect_not(info->domain_attr->mr_mode & FI_MR_HMEM);
 		cr_expect(info->caps & FI_PMEM);
-		cr_expect(rxm || info->tx_attr->comp_order == FI_ORDER_NONE);
+		cr_expect(rxm || !info->tx_attr->comp_order);
 		fi_freeinfo(info);
 	}
 }
