@@ -88,6 +88,9 @@ int cp_direct_open(struct cp_direct *direct, struct cp_store *store, struct node
 	char path[32];
 	int ret;
 
+	/* The memory goes with its region. */
+	if (!node_is_passive(node))
+		return -FI_EOPNOTSUPP;
 	/* The file itself, whatever has its name meanwhile. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	opening.attr.path = path;
@@ -105,9 +108,14 @@ int cp_direct_open(struct cp_direct *direct, struct cp_store *store, struct node
 	return ret;
 }
 
-void *cp_direct_memory(const struct cp_direct *direct)
+int cp_direct_register(struct cp_direct *direct, struct node *node, struct region *region,
+		       size_t len)
 {
-	return direct->file->addr;
+	int ret = region_try(node, region, direct->file->addr, len, FI_REMOTE_WRITE, FI_PMEM);
+
+	if (ret)
+		cp_direct_close(direct);
+	return ret;
 }
 
 void cp_direct_close(struct cp_direct *direct)

@@ -27,13 +27,14 @@ typedef int cp_tick(void *arg, uint64_t done);
  * cp_direct_open -- memory of the first len bytes of an open file, all of whose blocks are there.
  * All of them are read, and written if they never were.  If tick returns anything but 0 then it is
  * given up.  done: what tick has been told before.  -EDQUOT: more than the store allows;
- * -FI_EOPNOTSUPP: no such file.
+ * -FI_EOPNOTSUPP: no such file, or something may still come to it when its region is closed.
  */
 int cp_direct_open(struct cp_direct *direct, struct cp_store *store, struct node *node, int fd,
 		   size_t len, cp_tick *tick, void *arg, uint64_t done);
 
-/* cp_direct_memory -- while it is open */
-void *cp_direct_memory(const struct cp_direct *direct);
+/* cp_direct_register -- for peers to write its first len bytes; if it fails the file is closed */
+int cp_direct_register(struct cp_direct *direct, struct node *node, struct region *region,
+		       size_t len);
 
 /* cp_direct_close -- if it is open; what was committed is in the file.  No region of it is left. */
 void cp_direct_close(struct cp_direct *direct);

@@ -42,26 +42,21 @@ static int make_file(int root, char name[NAME_MAX])
 	return -EEXIST;
 }
 
-/* lend_memory -- as a file is lent whose mapping is not good for it; nobody's memory is less then
- */
+/* lend_memory -- as a file is lent whose mapping is not good for it, but beside --max-memory */
 static int lend_memory(struct node *node, int fd, cp_tick *tick, void *arg)
 {
 	struct cp_store own = {.lock = PTHREAD_MUTEX_INITIALIZER, .max_memory = LEN};
 	struct cp_direct direct = {0};
 	struct region region;
-	int ret;
+	int ret = cp_direct_open(&direct, &own, node, fd, LEN, tick, arg, 0);
 
-	if (!node_is_passive(node))
-		return -FI_EOPNOTSUPP;
-	ret = cp_direct_open(&direct, &own, node, fd, LEN, tick, arg, 0);
+	if (!ret)
+		ret = cp_direct_register(&direct, node, &region, LEN);
 	if (ret)
 		return ret;
-	ret = region_try(node, &region, cp_direct_memory(&direct), LEN, FI_REMOTE_WRITE,
-			 FI_RMA_PMEM);
-	if (!ret)
-		region_close(&region);
+	region_close(&region);
 	cp_direct_close(&direct);
-	return ret;
+	return 0;
 }
 
 static int lend(struct node *node, int fd, cp_tick *tick, void *arg, char reason[CP_TEXT])

@@ -103,26 +103,19 @@ static void close_object(struct session *session)
 	cp_object_close(&session->object);
 }
 
-/*
- * lend_memory -- what the object's mapping is not good for.  Only where nothing comes any more once
- * a region is closed: this memory goes with it.
- */
+/* lend_memory -- what the object's mapping is not good for */
 static int lend_memory(struct session *session)
 {
 	struct cp_object *object = &session->object;
 	struct node *node = &session->link.node;
 	int ret;
 
-	if (!object->hidden || !node_is_passive(node))
+	if (!object->hidden)
 		return -FI_EOPNOTSUPP;
 	ret = cp_direct_open(&session->direct, object->store, node, object->part.fd,
 			     object->map_len, tick, session, object->size);
-	if (!ret)
-		ret = region_try(node, &session->region, cp_direct_memory(&session->direct),
-				 object->len, FI_REMOTE_WRITE, FI_PMEM);
-	if (ret)
-		cp_direct_close(&session->direct);
-	return ret;
+	return ret ? ret
+		   : cp_direct_register(&session->direct, node, &session->region, object->len);
 }
 
 /* lend -- register what is open, for this client alone: each has its own domain */

@@ -40,9 +40,8 @@ struct pmv_large_result {
 
 struct pmv_large_results {
 	atomic_uint users;
-	atomic_uint
-		*all; /* there are so many in the domain, which outlives them; NULL: not counted */
-	uint8_t *memory; /* PMV_CHAIN_LARGE_ROOM bytes */
+	atomic_uint *all; /* so many there are in the domain, which outlives them; or NULL */
+	uint8_t *memory;  /* PMV_CHAIN_LARGE_ROOM bytes */
 	struct fid_mr *mr;
 	/* Under the agent's lock: those that are to be posted. */
 	unsigned int count, posted;

@@ -43,7 +43,7 @@ LDADD = libtesting.la libprovider.la $(CRITERION_LIBS) $(LIBFABRIC_LIBS) $(SODIU
 
 # base/
 test_cancel_SOURCES = %D%/base/test_cancel.c
-test_listener_SOURCES = %D%/base/test_listener.c
+test_listener_SOURCES = %D%/base/test_listener.c %D%/support/tcp_silence.c %D%/support/tcp_silence.h
 test_silence_SOURCES = %D%/base/test_silence.c
 test_text_socket_SOURCES = %D%/base/test_text_socket.c
 
@@ -149,7 +149,7 @@ test_mr_SOURCES = %D%/objects/test_mr.c $(key_dirs_sources)
 test_msg_SOURCES = %D%/objects/test_msg.c %D%/objects/test_msg_errors.c %D%/objects/test_msg.h
 test_pep_SOURCES = %D%/objects/test_pep.c
 test_status_reply_SOURCES = %D%/objects/test_status_reply.c
-test_strangers_SOURCES = %D%/objects/test_strangers.c
+test_strangers_SOURCES = %D%/objects/test_strangers.c %D%/support/tcp_silence.c %D%/support/tcp_silence.h
 test_tally_SOURCES = %D%/objects/test_tally.c
 test_tickets_SOURCES = %D%/objects/test_tickets.c %D%/objects/test_tickets_hold.c %D%/objects/stage.c \
 	%D%/objects/stage.h $(key_dirs_sources)

@@ -4,25 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <criterion/criterion.h>
 
 #include "base/listener.h"
-
-static uint32_t silent_ms; /* each connection is, by its time of data */
-
-int getsockopt(int fd, int level, int name, void *value, socklen_t *len)
-{
-	int ret = (int) syscall(SYS_getsockopt, fd, level, name, value, len);
-
-	if (level == IPPROTO_TCP && name == TCP_INFO)
-		((struct tcp_info *) value)->tcpi_last_data_recv = silent_ms;
-	return ret;
-}
+#include "test/support/tcp_silence.h"
 
 /* bound -- a socket, as a core makes it, and its address */
 static int bound(struct sockaddr_in *own)

@@ -3,29 +3,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "objects/strangers.h"
 #include "test/support/rig.h"
+#include "test/support/tcp_silence.h"
 
 #define MOST 160
-
-static uint32_t silent_ms; /* each connection is, by its time of data */
-
-int getsockopt(int fd, int level, int name, void *value, socklen_t *len)
-{
-	int ret = (int) syscall(SYS_getsockopt, fd, level, name, value, len);
-
-	if (level == IPPROTO_TCP && name == TCP_INFO)
-		((struct tcp_info *) value)->tcpi_last_data_recv = silent_ms;
-	return ret;
-}
 
 /* A queue with a listener of our own making, and one connection to that. */
 struct target {
