@@ -15,7 +15,7 @@ TESTS = \
 	test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
 	test_plan test_post test_post_list test_prepare test_rdma_flush test_run test_sample test_store test_submit \
 	test_rdm_atomic test_rdm_cq test_rdm_fence test_rdm_reach \
-	test_admit test_atomic test_chain_ops test_cntr test_cq test_cq_look test_ep test_eq test_getinfo test_held test_metrics test_mr test_msg test_pep test_status_reply test_strangers test_tally test_tickets \
+	test_admit test_atomic test_chain_ops test_cntr test_cq test_cq_look test_ep test_eq test_getinfo test_held test_metrics test_mr test_msg test_msg_errors test_pep test_status_reply test_strangers test_tally test_tickets \
 	test_inject test_many_threads test_power_failures test_random_programs
 check_PROGRAMS = $(TESTS) bench_calls bench_dirty
 
@@ -146,7 +146,8 @@ test_getinfo_SOURCES = %D%/objects/test_getinfo.c $(key_dirs_sources)
 test_held_SOURCES = %D%/objects/test_held.c $(key_dirs_sources)
 test_metrics_SOURCES = %D%/objects/test_metrics.c
 test_mr_SOURCES = %D%/objects/test_mr.c $(key_dirs_sources)
-test_msg_SOURCES = %D%/objects/test_msg.c %D%/objects/test_msg_errors.c %D%/objects/test_msg.h
+test_msg_SOURCES = %D%/objects/test_msg.c %D%/objects/test_msg.h
+test_msg_errors_SOURCES = %D%/objects/test_msg_errors.c %D%/objects/test_msg.h
 test_pep_SOURCES = %D%/objects/test_pep.c
 test_status_reply_SOURCES = %D%/objects/test_status_reply.c
 test_strangers_SOURCES = %D%/objects/test_strangers.c %D%/support/tcp_silence.c %D%/support/tcp_silence.h

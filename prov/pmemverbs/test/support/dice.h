@@ -29,11 +29,11 @@ static inline bool one_in(uint64_t *state, size_t sides)
 
 /*
  * DICE_RUNS -- how many random programs are tried, of so many: under a sanitizer, which is slow,
- * an eighth.  What it looks for are faults of the code, and one program after another takes the
+ * a sixteenth.  What it looks for are faults of the code, and one program after another takes the
  * same code; faults of the rules are found without it.
  */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define DICE_RUNS(count) ((count) / 8)
+#define DICE_RUNS(count) ((count) / 16)
 #else
 #define DICE_RUNS(count) (count)
 #endif

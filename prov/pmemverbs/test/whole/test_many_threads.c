@@ -8,6 +8,8 @@
 #include <stdlib.h>
 
 #include "base/setting.h"
+#include "test/support/dice.h"
+#include "test/support/pair.h"
 #include "test/support/rig.h"
 
 #define POSTERS 4
@@ -303,7 +305,7 @@ static void *run_churn_reader(void *arg)
 
 static void churn_run(uint64_t flags)
 {
-	enum { ROUNDS = 300, COMMITS = 20 };
+	enum { ROUNDS = DICE_RUNS(320), COMMITS = 20 };
 
 	for (int way = FAKE_CLOSE_CANCELS; way <= FAKE_CLOSE_FORGETS; way++) {
 		struct churn churn = {.rig = rig_open(&(struct rig_options){.cq_size = 4})};
@@ -347,4 +349,61 @@ Test(threads, may_read_while_endpoints_with_covered_writes_are_closed, .timeout 
 {
 	pmv_setting.commit_all = true;
 	churn_run(0);
+}
+
+/* Messages of threads that share an endpoint */
+
+#define SENDERS 3
+#define PER_THREAD 400
+#define ALL (SENDERS * PER_THREAD)
+
+static atomic_int sent;
+
+static void take_one(struct pair *pair)
+{
+	struct fi_cq_tagged_entry entry;
+	ssize_t ret = fi_cq_read(pair->home->cq, &entry, 1);
+
+	cr_assert_neq(ret, -FI_EAVAIL);
+	if (ret == 1)
+		atomic_fetch_add(&sent, 1);
+}
+
+static void *send_many(void *arg)
+{
+	struct pair *pair = arg;
+
+	for (int i = 0; i < PER_THREAD; i++) {
+		while (pair_send(pair, 0, 8, CONTEXT(i), i % 5 ? 0 : FI_COMMIT) == -FI_EAGAIN)
+			take_one(pair);
+		take_one(pair);
+	}
+	return NULL;
+}
+
+Test(threads, that_send_are_counted, .timeout = 60)
+{
+	struct pair *pair = pair_open(&(struct pair_options){
+		.thread = true,
+		.automatic = true,
+		/* All of them are kept one by one, so none is flushed before it is used. */
+		.away = {.rx_size = ALL},
+	});
+	pthread_t threads[SENDERS];
+
+	pair->forgets_events = true;
+	for (size_t i = 0; i <= ALL; i++)
+		pair_receive(pair, DMP, 8 * i, 8);
+	for (int i = 0; i < SENDERS; i++)
+		pthread_create(&threads[i], NULL, send_many, pair);
+	for (int i = 0; i < SENDERS; i++)
+		pthread_join(threads[i], NULL);
+	cr_expect_eq(atomic_load(&pair->from->initiator.sends), ALL);
+	accepted(pair_send(pair, 0, 8, CONTEXT(0), FI_COMMIT));
+	while (atomic_load(&sent) < ALL + 1)
+		take_one(pair);
+	rig_expect_nothing(pair->home);
+	for (size_t i = 0; i <= ALL; i++)
+		cr_assert_arr_eq(pair->durable[DMP] + 8 * i, pair->source, 8);
+	pair_close(pair);
 }
