@@ -301,8 +301,14 @@ static void add_spans(const struct world *world, struct explore_world *explored)
 	for (size_t i = 0; i < MOST_GROUPS; i++) {
 		world_add_span(explored, (char *) groups[i] - ARENA_HEAD,
 			       ARENA_HEAD + offsetof(struct group, batch), GROUP_AWAY);
-		world_add_batch(world, explored, &groups[i]->batch, GROUP_AWAY);
+		world_add_batch(world, explored, &groups[i]->batch);
 	}
+}
+
+static void tell_used(const struct world *world)
+{
+	for (size_t i = 0; i < MOST_GROUPS; i++)
+		world_tell_batch(world, &groups[i]->batch);
 }
 
 static void close_files(struct world *world)
@@ -509,6 +515,7 @@ int main(int argc, char **argv)
 	files.others = 2;
 	files.open = open_files;
 	files.add_spans = add_spans;
+	files.tell_used = tell_used;
 	files.close = close_files;
 	files.may_help = may_help;
 	files.help = help;

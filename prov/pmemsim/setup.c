@@ -269,11 +269,10 @@ static size_t batch_works(const struct world *world)
 	 offsetof(struct pmv_writeback_batch, count))
 
 void world_add_batch(const struct world *world, struct explore_world *explored,
-		     struct pmv_writeback_batch *batch, unsigned int groups)
+		     struct pmv_writeback_batch *batch)
 {
-	world_add_span(explored, batch->works, batch_works(world) * sizeof(batch->works[0]),
-		       groups);
-	world_add_span(explored, &batch->count, BATCH_TAIL, groups);
+	add_span(explored, batch->works, batch_works(world) * sizeof(batch->works[0]));
+	add_span(explored, &batch->count, BATCH_TAIL);
 }
 
 /* used_messages -- so many places of a connection's blocks were ever used, at most */
@@ -296,6 +295,12 @@ static size_t used_works(const struct world *world)
 	for (unsigned int i = 0; i < world->config.num_eps; i++)
 		works += used_messages(world, i);
 	return works < batch_works(world) ? works : batch_works(world);
+}
+
+void world_tell_batch(const struct world *world, const struct pmv_writeback_batch *batch)
+{
+	explore_changed(batch->works, used_works(world) * sizeof(batch->works[0]));
+	explore_changed(&batch->count, BATCH_TAIL);
 }
 
 void world_reset_batch(struct world *world)
@@ -383,7 +388,7 @@ void world_add_spans(struct world *world, struct explore_world *explored)
 			add_block(world, explored, ends[i]->eps[j]);
 	}
 	/* The initiator's agent is never told anything, so its batch stays what it is. */
-	world_add_batch(world, explored, pmv_to_domain(world->away.domain)->agent.batch, 0);
+	world_add_batch(world, explored, pmv_to_domain(world->away.domain)->agent.batch);
 	add_span(explored, world->agent.stack, STACK_SIZE);
 	if (world->target.stack)
 		add_span(explored, world->target.stack, STACK_SIZE);
@@ -415,8 +420,9 @@ void world_tell_used(struct world *world, const struct end *end)
 	}
 	if (end == &world->home)
 		return;
-	explore_changed(batch->works, used_works(world) * sizeof(batch->works[0]));
-	explore_changed(&batch->count, BATCH_TAIL);
+	world_tell_batch(world, batch);
+	if (world->app->tell_used)
+		world->app->tell_used(world);
 	/* The agent stores to files by itself.  What is small is in the arena. */
 	for (unsigned int i = 0; i <= WORLD_DRAM && world->config.region_size >= HW_PAGE; i++)
 		explore_changed(world->memory[i], world->memory[i] ? world->config.region_size : 0);

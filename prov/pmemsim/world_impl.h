@@ -64,6 +64,8 @@ struct world_app {
 	void (*prepare)(struct world *world); /* it is closed; NULL */
 	/* Who makes memory names it, too; and what it has of one end alone. */
 	void (*add_spans)(const struct world *world, struct explore_world *explored);
+	/* NULL, or tells what of that the target may have changed */
+	void (*tell_used)(const struct world *world);
 	void (*close)(struct world *world); /* NULL; the arena is open */
 	void (*leave)(struct world *world); /* it is closed, and what was in it is gone */
 	bool (*may_post)(const struct world *world);
@@ -171,9 +173,13 @@ void world_add_spans(struct world *world, struct explore_world *explored);
 /* world_add_files -- the memory of regions that are files; who has add_spans calls this */
 void world_add_files(const struct world *world, struct explore_world *explored);
 
-/* world_add_batch -- what a program uses of a batch of requests */
+/*
+ * world_add_batch -- what a program uses of a batch of requests
+ * world_tell_batch -- what it has used by now may have changed
+ */
 void world_add_batch(const struct world *world, struct explore_world *explored,
-		     struct pmv_writeback_batch *batch, unsigned int groups);
+		     struct pmv_writeback_batch *batch);
+void world_tell_batch(const struct world *world, const struct pmv_writeback_batch *batch);
 
 /* world_reset_batch -- the target's agent has nothing to do: its batch is as it was then */
 void world_reset_batch(struct world *world);
