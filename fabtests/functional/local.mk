@@ -35,8 +35,8 @@ fi_pmem_functional_SOURCES = \
 	%D%/spoil.c %D%/spoil.h \
 	%D%/target.c %D%/target.h \
 	%D%/target_memory.c \
-	prov/pmemverbs/memory/key.c prov/pmemverbs/memory/key.h prov/pmemverbs/base/setting.h \
-	prov/pmemverbs/agent/flush_message.h prov/pmemverbs/agent/wire.c prov/pmemverbs/agent/wire.h \
+	prov/pmemverbs/base/setting.h \
+	prov/pmemverbs/agent/flush_message.h \
 	prov/testcore/message.h
 fi_pmem_functional_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/prov/pmemverbs -I$(srcdir)/prov
 fi_pmem_functional_CFLAGS = $(AM_CFLAGS) $(SODIUM_CFLAGS) -pthread

@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/random.h"
 #include "kv_client.h"
 #include "kv_rpc.h"
 #include "kv_run.h"
+#include "../common/random.h"
 #include "../common/stats.h"
 
 #define TURN 25U

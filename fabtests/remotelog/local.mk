@@ -5,8 +5,7 @@ bin_PROGRAMS += fi_pmem_remotelog
 fi_pmem_remotelog_SOURCES = %D%/fi_pmem_remotelog.c \
 	%D%/log.c \
 	%D%/remotelog.h \
-	%D%/target.c \
-	prov/pmemverbs/agent/flush.c prov/pmemverbs/agent/flush.h
+	%D%/target.c
 fi_pmem_remotelog_CPPFLAGS = $(AM_CPPFLAGS) $(PMEM2_CFLAGS) -I$(srcdir)/prov/pmemverbs
 fi_pmem_remotelog_CFLAGS = $(AM_CFLAGS) $(SODIUM_CFLAGS) -pthread
 fi_pmem_remotelog_LDADD = libcommon.la libconnection.la $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(SODIUM_LIBS)

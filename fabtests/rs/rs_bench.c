@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bench/random.h"
 #include "rs_lock.h"
 #include "rs_run.h"
+#include "../common/random.h"
 #include "../common/turns.h"
 
 #define THETA 0.99

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/random.h"
 #include "rs_lock.h"
 #include "../common/memory.h"
+#include "../common/random.h"
 #include "../common/stats.h"
 
 #define BLOCKS 3U

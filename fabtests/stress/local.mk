@@ -13,7 +13,7 @@ fi_pmem_stress_SOURCES = %D%/fi_pmem_stress.c util/number.h \
 	%D%/shadow.c \
 	%D%/stress.h \
 	%D%/target.c \
-	prov/pmemverbs/memory/key.c prov/pmemverbs/memory/key.h prov/pmemverbs/base/setting.h \
+	prov/pmemverbs/base/setting.h \
 	prov/pmemverbs/test/support/dice.h
 fi_pmem_stress_CPPFLAGS = $(AM_CPPFLAGS) $(PMEM2_CFLAGS) -I$(srcdir)/prov/pmemverbs
 fi_pmem_stress_CFLAGS = $(AM_CFLAGS) -pthread

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/random.h"
+#include "../common/random.h"
 #include "../common/turns.h"
 #include "tx_run.h"
 

@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bench/random.h"
 #include "../common/memory.h"
+#include "../common/random.h"
 #include "../common/stats.h"
 
 #define KEYS 4U

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "random.h"
+#include "../../fabtests/common/random.h"
 
 #define DAMPING 0.85
 #define ATTACHED 4U

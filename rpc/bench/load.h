@@ -12,7 +12,7 @@
 #include <pthread.h>
 
 #include "call.h"
-#include "random.h"
+#include "../../fabtests/common/random.h"
 
 enum call_kind { KIND_READ, KIND_WRITE, KIND_OTHER, NUM_KINDS };
 

@@ -19,7 +19,6 @@ fi_pmem_rpc_bench_SOURCES = \
 	%D%/journal.c %D%/journal.h \
 	%D%/load.c %D%/load.h \
 	%D%/mark.c \
-	%D%/random.c %D%/random.h \
 	%D%/report.c \
 	%D%/serve_design.c \
 	%D%/serve_pmemrpc.c \
@@ -27,10 +26,9 @@ fi_pmem_rpc_bench_SOURCES = \
 	%D%/workload_pagerank.c \
 	%D%/workload_ycsb.c \
 	rpc/programs/kv.c rpc/programs/kv.h \
-	fabtests/common/stats.c fabtests/common/stats.h \
 	util/number.h
 fi_pmem_rpc_bench_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc -I$(srcdir)/rpc/lib
 fi_pmem_rpc_bench_CFLAGS = -pthread $(AM_CFLAGS) $(PMEM2_CFLAGS) $(XXHASH_CFLAGS)
-fi_pmem_rpc_bench_LDADD = libconnection.la libpmemrpc.la $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(XXHASH_LIBS) -lm
+fi_pmem_rpc_bench_LDADD = libcommon.la libconnection.la libpmemrpc.la $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(XXHASH_LIBS) -lm
 
 EXTRA_DIST += %D%/README.md %D%/rpc-bench

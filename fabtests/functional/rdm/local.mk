@@ -17,7 +17,7 @@ fi_pmem_rdm_functional_SOURCES = \
 	%D%/rdm_functional.h \
 	%D%/server.c \
 	%D%/side.c \
-	prov/pmemverbs/memory/key.c prov/pmemverbs/memory/key.h prov/pmemverbs/base/setting.h
+	prov/pmemverbs/base/setting.h
 fi_pmem_rdm_functional_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/prov/pmemverbs
 fi_pmem_rdm_functional_LDADD = libcommon.la libconnection.la $(LIBFABRIC_LIBS)
 
@@ -27,6 +27,6 @@ rdm_lost_source_SOURCES = \
 	%D%/lost_source.c \
 	%D%/rdm_functional.h \
 	%D%/side.c \
-	prov/pmemverbs/memory/key.h prov/pmemverbs/base/setting.h
+	prov/pmemverbs/base/setting.h
 rdm_lost_source_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/prov/pmemverbs
 rdm_lost_source_LDADD = libcommon.la libconnection.la $(LIBFABRIC_LIBS)

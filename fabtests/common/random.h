@@ -6,8 +6,8 @@
  * any table of weights, and this one would still have to be made), so it is done here: the law's
  * sums in a table, and a search in it.  The random numbers are libc's.
  */
-#ifndef BENCH_RANDOM_H
-#define BENCH_RANDOM_H
+#ifndef COMMON_RANDOM_H
+#define COMMON_RANDOM_H
 
 #include <stdint.h>
 
@@ -33,4 +33,4 @@ uint64_t zipf_rank(const struct zipf *zipf, struct random *random);
 /* zipf_item -- the same, and the frequent ones are not beside each other */
 uint64_t zipf_item(const struct zipf *zipf, struct random *random);
 
-#endif /* BENCH_RANDOM_H */
+#endif /* COMMON_RANDOM_H */
