@@ -89,8 +89,42 @@ static void *run(void *arg)
 static LIST_HEAD(, pmv_agent) threads = LIST_HEAD_INITIALIZER(threads);
 static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* take_out -- of the list: whoever does that may join the thread.  Holds threads_lock. */
+static void take_out(struct pmv_agent *agent)
+{
+	LIST_REMOVE(agent, next_running);
+	agent->listed = false;
+}
+
+static void hold(void)
+{
+	pthread_mutex_lock(&threads_lock);
+}
+
+static void let_go(void)
+{
+	pthread_mutex_unlock(&threads_lock);
+}
+
+/*
+ * forget -- in a child: the threads are the parent's, and a thread of the child's may get the
+ * memory, and so the pthread_t, of one of them
+ */
+static void forget(void)
+{
+	pthread_mutex_init(&threads_lock, NULL);
+	while (!LIST_EMPTY(&threads))
+		take_out(LIST_FIRST(&threads));
+}
+
+static void forget_in_children(void)
+{
+	pthread_atfork(hold, let_go, forget);
+}
+
 int pmv_agent_start(struct pmv_agent *agent)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int ret;
 
 	if (atomic_load(&agent->running) || !pmv_setting_has_thread())
@@ -110,18 +144,12 @@ int pmv_agent_start(struct pmv_agent *agent)
 	}
 	agent->start_failed = false;
 	atomic_store(&agent->running, true);
+	pthread_once(&once, forget_in_children);
 	pthread_mutex_lock(&threads_lock);
 	LIST_INSERT_HEAD(&threads, agent, next_running);
 	agent->listed = true;
 	pthread_mutex_unlock(&threads_lock);
 	return 0;
-}
-
-/* take_out -- of the list: whoever does that may join the thread.  Holds threads_lock. */
-static void take_out(struct pmv_agent *agent)
-{
-	LIST_REMOVE(agent, next_running);
-	agent->listed = false;
 }
 
 static void tell_to_stop(struct pmv_agent *agent)

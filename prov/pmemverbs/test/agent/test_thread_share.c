@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_thread_share.c -- what the agent's thread does about requests that it can't serve yet, about
- * notices without room, and when the process ends while it writes memory back
+ * notices without room, and when the process, or a child of it, ends
  */
 #include "slices.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "objects/cq.h"
@@ -137,5 +138,41 @@ Test(thread, end_of_the_process_waits_for_no_flush_and_no_lock, .timeout = 60)
 	/* It was left behind; it ends when it can. */
 	cr_expect(atomic_load(&agent->running));
 	pthread_join(agent->thread, NULL);
+	end_sharing(shared);
+}
+
+/* again -- a thread of the child's, which may get the memory of one that is not there */
+static void *again(void *arg)
+{
+	return arg;
+}
+
+/* exit_as_child -- 0: it ends without its parent's threads, and its own are its own */
+static int exit_as_child(struct pmv_agent *agent)
+{
+	pthread_t thread;
+	void *result = NULL;
+
+	if (pthread_create(&thread, NULL, again, agent))
+		return 1;
+	pmv_agent_stop_all();
+	if (atomic_load(&agent->stop))
+		return 2;
+	return pthread_join(thread, &result) || result != agent ? 3 : 0;
+}
+
+Test(thread, is_not_waited_for_at_the_end_of_a_child, .timeout = 60)
+{
+	struct shared *shared = share(PMV_DMP, BIG_LEN, &(struct pair_options){.thread = true});
+	struct pmv_agent *agent = &shared->domain->agent;
+	int status = -1;
+	pid_t child = fork();
+
+	if (!child)
+		_exit(exit_as_child(agent));
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_expect_eq(status, 0, "%#x", status);
+	/* The parent's goes on. */
+	tell_of(shared, 0, 8);
 	end_sharing(shared);
 }
