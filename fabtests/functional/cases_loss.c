@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cases_loss.c -- targets that stop, die or hang up, and endpoints that are
- * closed with commits outstanding
+ * cases_loss.c -- targets that stop, die or hang up, and endpoints and regions
+ * that are closed with commits outstanding
  */
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include <sys/uio.h>
 
 #include "functional.h"
 #include "../common/stats.h"
@@ -358,6 +361,101 @@ static int close_unread(struct fx *fx)
 	return reconnect(fx, target);
 }
 
+#define AMID 24
+#define LARGE 65536
+
+/* A region that is closed in a stream of commits to it */
+struct withdrawal {
+	struct link *link;
+	struct remote *remote;
+	struct op *ops[AMID];
+	unsigned int n;
+	unsigned char *seen; /* when fi_close had returned */
+};
+
+/* peek -- what is at a region's place, whether it is there or not */
+static int peek(struct fx *fx, const struct remote *remote, unsigned char *bytes)
+{
+	struct iovec here = {bytes, remote->len};
+	struct iovec there = {(void *) (uintptr_t) remote->addr, remote->len};
+	ssize_t ret = process_vm_readv(remote->target->pid, &here, 1, &there, 1, 0);
+
+	return ret == (ssize_t) remote->len ? 0 : failed(fx, "the target's memory can't be read");
+}
+
+/* withdraw -- after some of the commits, while the others go on until they are refused */
+static int withdraw(struct fx *fx, struct withdrawal *w, unsigned int some)
+{
+	struct write write = {.remote = w->remote, .len = LARGE, .flags = COMMIT};
+	struct control_msg msg = {.command = CTL_DEREG, .arg = {w->remote->id}};
+	ssize_t ret = 0;
+
+	for (w->n = 0; w->n < AMID && !ret; w->n += !ret) {
+		if (w->n == some && target_begin(w->remote->target, &msg, NULL))
+			return -1;
+		write.offset = (size_t) w->n * LARGE;
+		while ((ret = post_write(w->link, &write, &w->ops[w->n])) == -FI_EAGAIN) {
+			if (await_room(w->link))
+				return -1;
+		}
+	}
+	if (w->n < some)
+		return failed_call(fx, "fi_writemsg", ret);
+	return target_finish(w->remote->target, &msg, NULL, 0) ? failed(fx, "fi_close fails") : 0;
+}
+
+/* judge -- all have ended, and since the region was closed nothing has been written there */
+static int judge(struct fx *fx, const struct withdrawal *w)
+{
+	struct remote *remote = w->remote;
+
+	if (peek(fx, remote, w->seen) || all_done(w->link, w->ops, w->n) || linger(w->link, 20) ||
+	    peek(fx, remote, remote->image))
+		return -1;
+	for (unsigned int i = 0; i < w->n; i++) {
+		const struct op *op = w->ops[i];
+
+		if (op->completions && pattern_check(remote->image + op->offset, op->len, op->seed,
+						     op->offset) != op->len)
+			return failed(fx, "a commit has succeeded whose data are not there");
+		if (expect(fx,
+			   !op->errors || op->err == FI_EIO || op->err == FI_EACCES ||
+				   op->err == FI_ECANCELED,
+			   "the error is %s", fi_strerror(op->err)))
+			return -1;
+	}
+	return expect(fx, !memcmp(w->seen, remote->image, remote->len),
+		      "the memory of a closed region has changed");
+}
+
+/* Also where libfabric's cache keeps regions; another connection to another region goes on */
+static int region_closed_amid(struct fx *fx)
+{
+	static const char *const cache[] = {"FI_MR_CACHE_MAX_COUNT=1024", NULL};
+	struct target_proc *target = fx_target(fx, &(struct target_attr){.environment = cache});
+	struct link *other = target ? fx_link(fx, target, NULL) : NULL;
+	struct remote *good =
+		other ? fx_remote(fx, target, 4096, FI_REMOTE_WRITE, FI_RMA_PMEM) : NULL;
+	int ret = good ? 0 : -1;
+
+	if (!ret && !node_is_passive(&target->node))
+		return skipped(fx, "tcp moves the data of what has begun when they come");
+	for (unsigned int some = 1; some < AMID / 2 && !ret; some += 3) {
+		struct withdrawal w = {.link = fx_link(fx, target, NULL)};
+
+		w.remote = w.link ? fx_remote(fx, target, (size_t) AMID * LARGE, FI_REMOTE_WRITE,
+					      FI_RMA_PMEM)
+				  : NULL;
+		w.seen = w.remote ? malloc(w.remote->len) : NULL;
+		ret = !w.seen || withdraw(fx, &w, some) || judge(fx, &w) ||
+				      commit(other, good, (size_t) some * 64, 64, 0)
+			      ? -1
+			      : 0;
+		free(w.seen);
+	}
+	return ret || remote_same(fx, good) ? -1 : 0;
+}
+
 /* Open, use, close, again and again */
 static int many_connections(struct fx *fx)
 {
@@ -390,6 +488,7 @@ const struct test_case loss_cases[] = {
 	{"own_shutdown", own_shutdown},
 	{"close_then_read", close_then_read},
 	{"close_unread", close_unread},
+	{"region_closed_amid", region_closed_amid},
 	{"many_connections", many_connections},
 	{NULL, NULL},
 };
