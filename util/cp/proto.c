@@ -3,6 +3,7 @@
 #include "proto.h"
 
 #include <endian.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -48,6 +49,19 @@ void cp_message_swap(struct cp_message *message)
 static uint64_t check_of(const struct cp_state *wire)
 {
 	return htole64(XXH3_64bits(wire, offsetof(struct cp_state, check)));
+}
+
+/* Those of Latin-1 (0x80 to 0x9f) are two bytes in UTF-8, and begin sequences in terminals, too. */
+void cp_printable(char *text)
+{
+	for (unsigned char *at = (unsigned char *) text; *at; at++) {
+		bool latin = at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0;
+
+		if (*at < ' ' || *at == 0x7f || latin)
+			*at = '?';
+		if (latin)
+			*++at = '?';
+	}
 }
 
 void cp_state_encode(struct cp_state *wire, const struct cp_state *state)

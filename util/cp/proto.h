@@ -149,6 +149,9 @@ enum cp_peer cp_peer_of(const void *data, size_t len);
 /* cp_message_swap -- between this machine's numbers and those on the wire */
 void cp_message_swap(struct cp_message *message);
 
+/* cp_printable -- what a peer has sent may be anything: no control character is left */
+void cp_printable(char *text);
+
 /* cp_state_encode -- as it is written, with its check */
 void cp_state_encode(struct cp_state *wire, const struct cp_state *state);
 

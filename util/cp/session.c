@@ -57,15 +57,6 @@ static void say(const struct session *session, const char *what, const char *det
 	}
 }
 
-/* printable -- a name from a client may be anything */
-static void printable(char *text)
-{
-	for (; *text; text++) {
-		if ((unsigned char) *text < ' ' || *text == 0x7f)
-			*text = '?';
-	}
-}
-
 static int send_message(struct session *session, const struct cp_message *message)
 {
 	session->said = connection_now_ms();
@@ -405,7 +396,7 @@ static int answer_request(struct session *session, struct cp_message *request)
 	case CP_PUT:
 	case CP_GET:
 		close_object(session);
-		printable(strcpy(answer.text, request->text));
+		cp_printable(strcpy(answer.text, request->text));
 		say(session, request->type == CP_PUT ? "puts" : "gets", answer.text);
 		*answer.text = 0;
 		if (request->type == CP_PUT)

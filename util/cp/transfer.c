@@ -14,22 +14,13 @@
 #define ALIVE_MS 1000
 #define PAUSE_US 50000
 
-/* printable -- names and reasons from a target may be anything */
-static void printable(char *text)
-{
-	for (; *text; text++) {
-		if ((unsigned char) *text < ' ' || *text == 0x7f)
-			*text = '?';
-	}
-}
-
 static void say(const char *what, const char *where, const char *why)
 {
 	char *text = NULL;
 
 	if (asprintf(&text, "%s%s: %s", what, where, why) < 0)
 		return;
-	printable(text);
+	cp_printable(text);
 	fprintf(stderr, "fi_pmem_cp: %s\n", text);
 	free(text);
 }
