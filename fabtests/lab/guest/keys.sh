@@ -33,17 +33,37 @@ turned_away()
 	done
 }
 
+# ids -- how many of librdmacm's the target has
+ids()
+{
+	rdma resource show cm_id | grep -c "pid $target "
+}
+
+# forgets COUNT -- the target has no more of them in the end: of whom it has turned away it has none
+forgets()
+{
+	local try
+
+	for ((try = 0; try < 100; try++)); do
+		[ "$(ids)" != "$1" ] || return 0
+		sleep 0.1
+	done
+	echo "the target has $(ids) ids instead of $1"
+	return 1
+}
+
 # strangers -- who is not known gets no ticket, and who has none is not connected; others are
 strangers()
 {
-	local target
+	local target before
 
 	FI_LOG_LEVEL=warn FI_PMEMVERBS_KEYS=$keys/self ./fi_pmem_lat -d rxe0 -M "$LAB_PMEM" -B 9233 >$keys/log 2>&1 &
 	target=$!
 	await_ready $keys/log $target || return
+	before=$(ids)
 	turned_away "is not in the file peers" lat_as stranger &&
 		turned_away "it shows no ticket" ./fi_pmem_lat -d rxe0 -P 9233 "$LAB_ADDR" &&
-		lat_as self && wait $target && return
+		forgets "$before" && lat_as self && wait $target && return
 	cat $keys/log
 	kill -KILL $target 2>/dev/null
 	return 1

@@ -38,7 +38,8 @@ static const struct pmv_core cores[] = {
 	 .imm_receives = true,
 	 .caches_regions = true,
 	 .means_ipv4 = true,
-	 .values_until = FI_VERSION(2, 2)},
+	 .values_until = FI_VERSION(2, 2),
+	 .forgets_since = FI_VERSION(1, 21)},
 	{.name = "tcp",
 	 .ops = &pmv_engine_libfabric,
 	 .caps = PMV_ENGINE_DELIVER | PMV_ENGINE_QUIET,
@@ -153,6 +154,11 @@ unsigned pmv_core_caps(const struct pmv_core *core, enum pmv_transport transport
 	bool soft_roce = transport == PMV_TRANSPORT_IB && domain_name && is_soft_rnic(domain_name);
 
 	return soft_roce && !pmv_setting.nic_fences ? core->caps & ~PMV_ENGINE_FENCE : core->caps;
+}
+
+bool pmv_core_keeps_rejected(const struct pmv_core *core)
+{
+	return FI_VERSION_LT(fi_version(), core->forgets_since);
 }
 
 bool pmv_core_grants_all(const struct pmv_core *core)

@@ -53,6 +53,8 @@ struct pmv_core {
 	 * atomic from fi_msg_atomic::addr, and the comparand from the pointer itself.
 	 */
 	uint32_t values_until;
+	/* Before this one it keeps the id of a connection request that it rejects; 0: never. */
+	uint32_t forgets_since;
 };
 
 /* pmv_core_check -- refuse FI_PMEMVERBS_CORE if it names a core that is not known, or can't be used
@@ -77,6 +79,9 @@ bool pmv_core_places_by_cpu(const struct pmv_core *core, const char *domain_name
 /* pmv_core_caps -- what the core can do at this domain: enum pmv_engine_cap */
 unsigned pmv_core_caps(const struct pmv_core *core, enum pmv_transport transport,
 		       const char *domain_name);
+
+/* pmv_core_keeps_rejected -- what strangers ask for would take more and more memory */
+bool pmv_core_keeps_rejected(const struct pmv_core *core);
 
 /* pmv_core_grants_all -- may peers do everything with a region, whatever it was registered for? */
 bool pmv_core_grants_all(const struct pmv_core *core);

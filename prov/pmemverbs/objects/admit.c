@@ -203,14 +203,35 @@ void pmv_admit_warn_source(const struct sockaddr *addr, const char *why)
 			 text_of(addr, text), why, unsaid);
 }
 
+/*
+ * own -- an endpoint that has the request's id, and closes it; NULL: the core does.  The domain for
+ * that is there until nobody can ask any more: the application may have none, or close its own.
+ */
+static struct fid_ep *own(struct pmv_pep *pep, struct fi_info *info)
+{
+	struct fid_ep *ep = NULL;
+
+	if (!pmv_core_keeps_rejected(pep->fabric->core))
+		return NULL;
+	if (!pep->rejecting && fi_domain(pep->fabric->core_fid, info, &pep->rejecting, NULL))
+		pep->rejecting = NULL;
+	return pep->rejecting && !fi_endpoint(pep->rejecting, info, &ep, NULL) ? ep : NULL;
+}
+
 /* reject -- without a reason: to strangers there is nobody */
 static void reject(struct pmv_pep *pep, struct fi_info *info, const struct sockaddr *from,
 		   const char *why)
 {
+	struct fid_ep *ep;
+
 	pmv_admit_warn_source(from, why);
 	if (!info)
 		return;
+	ep = own(pep, info);
+	/* Without its id, it frees the rest; closing the id rejects. */
 	fi_reject(pep->core_fid, info->handle, NULL, 0);
+	if (ep)
+		fi_close(&ep->fid);
 	fi_freeinfo(info);
 }
 

@@ -63,6 +63,7 @@ struct pmv_pep {
 	struct fi_info *info;   /* what the application asked for, for its connection requests */
 	uint64_t listens_since; /* by the clock of requests: auth/admission.h */
 	struct pmv_ticket_server *tickets; /* NULL: it gives out none (tickets.h) */
+	struct fid_domain *rejecting;      /* the core's, for what is rejected (admit.c) */
 	bool listens;                      /* in the queue's list */
 	LIST_ENTRY(pmv_pep) next_of_eq;
 };

@@ -27,6 +27,8 @@ static int pep_close(struct fid *fid)
 	if (ret)
 		return ret;
 	pmv_tickets_close(pep);
+	if (pep->rejecting)
+		fi_close(&pep->rejecting->fid);
 	fi_freeinfo(pep->info);
 	free(pep);
 	return 0;
