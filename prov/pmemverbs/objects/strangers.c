@@ -45,7 +45,10 @@ bool pmv_strangers_leave_room(struct pmv_eq *eq)
 	return false;
 }
 
-/* descriptors -- so many are in use, of how many? */
+/*
+ * descriptors -- so many are in use, of how many?  Those above a limit that was lowered do not
+ * matter: to close them would make room for nobody.
+ */
 static int descriptors(int *most)
 {
 	struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
