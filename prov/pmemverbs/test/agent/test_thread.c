@@ -502,3 +502,34 @@ Test(agent, wakes_who_sleeps_for_an_acknowledgement_that_others_have_moved)
 	atomic_store(&domain->agent.running, false);
 	pair_close(pair);
 }
+
+/* watcher_kicks -- who sleeps until an acknowledgement comes wakes the thread, to look for it */
+static bool watcher_kicks(bool manual_progress)
+{
+	struct pair *pair = pair_open(&(struct pair_options){.home = {.wait_obj = FI_WAIT_FD}});
+	struct pmv_agent *agent = &pmv_to_domain(pair->home->domain)->agent;
+	bool kicked;
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
+	pair_deliver(pair);
+	rig_expect_nothing(pair->home);
+	pmv_setting.agent = PMV_AGENT_THREAD;
+	pair->home->core.manual_progress = manual_progress;
+	atomic_store(&agent->running, true);
+	atomic_store(&agent->asleep, true);
+	accepted(pmv_cq_trywait(pmv_to_cq(pair->home->cq)));
+	kicked = is_kicked(agent);
+	atomic_store(&agent->asleep, false);
+	atomic_store(&agent->running, false);
+	pmv_setting.agent = PMV_AGENT_PROGRESS;
+	pair_serve(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	pair_close(pair);
+	return kicked;
+}
+
+Test(agent, is_woken_to_look_for_an_acknowledgement_that_comes_without_a_call)
+{
+	cr_expect(watcher_kicks(false));
+	cr_expect_not(watcher_kicks(true));
+}
