@@ -277,6 +277,65 @@ static int count_to(struct fx *fx, struct link *link, struct fid_cntr *cntr)
 	return remote_same(fx, remote);
 }
 
+/* may_wait -- until fi_trywait says so */
+static int may_wait(struct fx *fx, struct link *link)
+{
+	struct fid *fids[] = {&link->conn.txcq->fid};
+	int ret;
+
+	while ((ret = fi_trywait(link->target->node.fabric, fids, 1)) == -FI_EAGAIN) {
+		if (reap(link))
+			return -1;
+		if (is_late(fx))
+			return failed(fx, "fi_trywait finds something all the time");
+	}
+	return ret ? failed_call(fx, "fi_trywait", ret) : 0;
+}
+
+/* arrives -- the whole of it, without a call of this end's */
+static int arrives(struct fx *fx, struct remote *remote)
+{
+	do {
+		if (remote_fetch(fx, remote))
+			return -1;
+		if (is_late(fx))
+			return failed(fx, "a write does not go on while its application waits");
+	} while (memcmp(remote->shadow, remote->image, remote->len));
+	return 0;
+}
+
+/*
+ * Who was let wait for the descriptor, as many times before, need not do so: what it posts then,
+ * and what does not fit between the processes at once, goes on.  The agent's thread sees to it.
+ */
+static int agent_wait_fd_elsewhere(struct fx *fx)
+{
+	static const size_t len = 16 << 20;
+	struct link_attr attr = {
+		.conn = {.format = FI_CQ_FORMAT_DATA, .selective = true, .wait = FI_WAIT_FD},
+		.local_size = 2 * len,
+	};
+	struct link *link = served_link(fx, &attr);
+	struct remote *remote = link ? served_region(link, len) : NULL;
+	struct write small = {.remote = remote, .len = 64, .flags = COMMIT};
+	struct write large = {.remote = remote, .len = len, .flags = COMMIT};
+	struct op *op;
+	int i, fd, ret;
+
+	if (!remote)
+		return -1;
+	ret = fi_control(&link->conn.txcq->fid, FI_GETWAIT, &fd);
+	if (ret)
+		return failed_call(fx, "fi_control", ret);
+	for (i = 0; i < 100; i++) {
+		if (write_at(link, &small, &op) || wait_on_fd(fx, link, fd, op))
+			return -1;
+	}
+	if (may_wait(fx, link) || write_at(link, &large, &op) || arrives(fx, remote))
+		return -1;
+	return await(link, op) || linger(link, 20) ? -1 : 0;
+}
+
 static int agent_cntr_wait(struct fx *fx)
 {
 	struct fi_cntr_attr cntr_attr = {
@@ -462,6 +521,7 @@ const struct test_case agent_waits_cases[] = {
 	{"agent_in_sread", agent_in_sread},
 	{"agent_sread", agent_sread},
 	{"agent_wait_fd", agent_wait_fd},
+	{"agent_wait_fd_elsewhere", agent_wait_fd_elsewhere},
 	{"agent_cntr_wait", agent_cntr_wait},
 	{"agent_killed", agent_killed},
 	{"agent_closed_under", agent_closed_under},

@@ -68,16 +68,25 @@ void apps_rest(void)
 		sched_spend(sched_between(100, 3000));
 }
 
+/* is_elsewhere -- it may sleep, and computes: peers' operations end in their time all the same */
+static bool is_elsewhere(const struct party *party)
+{
+	return world.elsewhere && !world.idles && party == &world.target && sched_one_in(8);
+}
+
 /* sleep_on_descriptor -- as fi_trywait(3) says */
 static void sleep_on_descriptor(struct party *party)
 {
 	struct pollfd fd = {.events = POLLIN};
+	int ret = pmv_cq_trywait(pmv_to_cq(party->cq));
 
 	sure(fi_control(&party->cq->fid, FI_GETWAIT, &fd.fd), "a descriptor");
-	if (!pmv_cq_trywait(pmv_to_cq(party->cq)))
-		poll(&fd, 1, -1);
-	else if (world.silences)
+	if (ret && world.silences)
 		apps_rest();
+	else if (!ret && is_elsewhere(party))
+		sched_sleep(2 * world.bound_ns);
+	else if (!ret)
+		poll(&fd, 1, -1);
 }
 
 void apps_await(struct party *party)

@@ -87,6 +87,8 @@ static enum memory choose_memory(const struct party *party)
 {
 	if (party == &world.target)
 		return MEMORY_DMP;
+	if (world.elsewhere)
+		return MEMORY_NONE;
 	if (party->uses_page && sched_one_in(3))
 		return MEMORY_PAGE;
 	return sched_one_in(5) ? MEMORY_NONE : MEMORY_DMP;

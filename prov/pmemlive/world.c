@@ -50,12 +50,13 @@ static void choose_notices(bool serves)
 	if (world.unread)
 		world.target_size = 4;
 	/* Who looks now and then does not hear of them in time. */
-	world.notices = (!world.cuts && reads) || world.unread;
+	world.notices = (!world.cuts && reads && !world.elsewhere) || world.unread;
 	world.answers = world.notices && reads && serves && sched_one_in(2);
 	world.reads_late = world.notices && reads && serves && sched_one_in(2);
 	if (world.reads_late)
 		world.target_size = 2;
-	world.events = !world.unread && pmv_setting.agent != PMV_AGENT_PROGRESS && sched_one_in(3);
+	world.events = !world.unread && !world.elsewhere &&
+		       pmv_setting.agent != PMV_AGENT_PROGRESS && sched_one_in(3);
 	/* Those of connections that end are lost, and others wait behind a message, or a link. */
 	world.immediates = world.notices && reads && !core_rules.nic && !world.sends &&
 			   !world.reopens && !world.silences && sched_one_in(2);
@@ -80,6 +81,10 @@ static void choose_agents(void)
 		world.most_sync_ns = 0;
 	}
 	pmv_setting.commit_all = sched_one_in(4);
+	/* There the agent's thread sleeps beside whoever comes back to the descriptor. */
+	world.elsewhere = world.target.waits == WAITS_DESCRIPTOR && mode > 1 && !core_rules.nic &&
+			  !world.silences && sched_one_in(2);
+	world.sends &= !world.elsewhere;
 	choose_notices(mode != 1);
 	world.target.depth = WORLD_DEPTH;
 	/* They have the processor most of the time. */
@@ -132,7 +137,7 @@ void world_choose(void)
 	choose_agents();
 	world.shares = world.sends && !pmv_setting.commit_all && sched_one_in(3);
 	world.shared = (enum receives) sched_dice(RECEIVES_KINDS);
-	world.chains = !pmv_setting.commit_all && sched_one_in(3);
+	world.chains = !pmv_setting.commit_all && !world.elsewhere && sched_one_in(3);
 	world.hangs = world.most_sync_ns && sleeps() && !world.silences && sched_one_in(4);
 	silences_restrict(&world.target);
 	world.called = sleeps() && !world.silences && sched_one_in(8);
@@ -170,7 +175,8 @@ void world_describe(void)
 		puts(world.shares ? "some operations are messages, to a shared context"
 				  : "some operations are messages");
 	printf("the target: %s%s; syncs of up to %.3f ms\n", names[world.target.waits],
-	       world.unread    ? "; reads no notices"
+	       world.elsewhere ? "; is elsewhere behind fi_trywait"
+	       : world.unread  ? "; reads no notices"
 	       : world.events  ? "; is told of all writes"
 	       : world.answers ? "; answers notices"
 	       : world.notices ? "; notices"

@@ -166,6 +166,7 @@ struct world {
 	bool immediates;     /* it is told of some plain writes as well */
 	bool events;         /* it is told of all writes and atomics: FI_RMA_EVENT */
 	bool reads_late;     /* it looks at nothing now and then */
+	bool elsewhere;      /* ... although fi_trywait has let it wait; nobody needs its agent */
 	size_t target_size;  /* of its queue */
 	unsigned int opened; /* connections */
 	/* So long nobody had to do anything: processes were stopped; nothing was read; disks

@@ -156,7 +156,7 @@ static inline void pmv_agent_progress(struct pmv_agent *agent)
 
 /*
  * pmv_agent_follow -- the thread's rest begins; reads of this queue prolong it, if they are many;
- *   if it is slept on, no timer ends the rest while it is
+ *   if it is slept on in a call, no timer ends the rest while it is
  * pmv_agent_unfollow -- it has ended, and its timer ends no later sleep
  */
 void pmv_agent_follow(struct pmv_agent *agent, const struct pmv_queue *queue);
@@ -171,7 +171,10 @@ static inline void pmv_agent_has_read(struct pmv_agent *agent, const struct pmv_
 		pmv_agent_prolong_rest(agent, queue);
 }
 
-/* pmv_agent_has_left -- nobody is in fi_cq_sread any more, where all that comes ends the sleep */
+/*
+ * pmv_agent_has_left -- nobody is in fi_cq_sread any more, where all that comes ends the sleep; or
+ *   fi_trywait has let the application sleep on the descriptor, and nobody sees whether it does
+ */
 static inline void pmv_agent_has_left(struct pmv_agent *agent, const struct pmv_queue *queue)
 {
 	if (atomic_load(&agent->followed) == queue)

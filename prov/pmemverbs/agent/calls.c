@@ -78,10 +78,14 @@ void pmv_agent_follow(struct pmv_agent *agent, const struct pmv_queue *queue)
 	atomic_store_explicit(&agent->followed_ns, 0, memory_order_relaxed);
 	/* A call that ends from here on sees who follows it. */
 	atomic_store(&agent->followed, queue);
-	/* It may have ended, or the queue been closed, since it was looked at. */
+	/*
+	 * It may have ended, or the queue been closed, since it was looked at.  Who waits for the
+	 * descriptor may be elsewhere at any time.
+	 */
 	if (!queue || !queue->slept_on || !atomic_load(&queue->sleepers))
 		prolong(agent, queue ? atomic_load(&queue->reads) : 0, pmv_clock_ns(),
-			PMV_IDLE_LONGEST_NAP_NS);
+			queue && queue->slept_on ? PMV_IDLE_LONGEST_AWAY_NS
+						 : PMV_IDLE_LONGEST_NAP_NS);
 }
 
 void pmv_agent_unfollow(struct pmv_agent *agent)

@@ -138,6 +138,15 @@ static void drop_edges(struct pmv_agent *agent, struct pmv_queue *queue)
 		queue->edges = false;
 }
 
+/* note_arms -- the application was about to sleep since the last look, or not: does it come back?
+ */
+static void note_arms(struct pmv_queue *queue, bool armed, int64_t now)
+{
+	queue->comes_back = armed && now - queue->armed_ns < PMV_IDLE_LONGEST_AWAY_NS;
+	if (armed)
+		queue->armed_ns = now;
+}
+
 /* is_polled -- the application reads it without pause, and does not sleep in between */
 static bool is_polled(struct pmv_queue *queue, int64_t now)
 {
@@ -146,6 +155,7 @@ static bool is_polled(struct pmv_queue *queue, int64_t now)
 	bool sleeps = arms != queue->polled_arms;
 	int64_t ns = now - queue->seen_ns;
 
+	note_arms(queue, sleeps, now);
 	queue->polled =
 		!sleeps && pmv_idle_plan_is_polled(queue->polled, reads - queue->seen_reads, ns);
 	if (sleeps || ns >= PMV_IDLE_FIRST_NAP_NS) {
@@ -169,10 +179,14 @@ static enum pmv_descriptors look_at(struct pmv_agent *agent, struct pmv_queue *q
 	return ret || poll(&fd, 1, 0) > 0 ? PMV_DESCRIPTORS_READY : PMV_DESCRIPTORS_QUIET;
 }
 
-/* is_slept_on -- in a call, which all that comes ends; who serves requests is not to wait for it */
+/*
+ * is_slept_on -- in a call, which all that comes ends, or on its descriptor, to which the
+ * application comes back soon each time; who serves requests is not to wait for it
+ */
 static bool is_slept_on(const struct pmv_agent *agent, const struct pmv_queue *queue)
 {
-	return atomic_load(&queue->sleepers) && !atomic_load(&agent->looks.until_ns);
+	return (atomic_load(&queue->sleepers) || queue->comes_back) &&
+	       !atomic_load(&agent->looks.until_ns);
 }
 
 /* count_calls -- of the application, that move data, or are about to sleep */
@@ -208,7 +222,7 @@ static void find_readers(struct pmv_agent *agent, struct pmv_idle_facts *facts, 
 	if (calls != agent->seen_calls)
 		agent->called_ns = now;
 	agent->seen_calls = calls;
-	/* There is one timer, which tells that a call has ended. */
+	/* There is one timer, which tells that somebody has left. */
 	facts->slept_on = !facts->polled && sleeping == 1;
 	if (facts->slept_on)
 		slept_on->slept_on = true;

@@ -24,7 +24,10 @@
  *                   enough, it rests until they have been rare for as long as the longest nap.
  *                   If no peer has ever asked for something, a queue that the application sleeps on
  *                   in a call is not among them either.  What comes there ends that call's sleep:
- *                   to wake the thread as well took 5 us of each commit.
+ *                   to wake the thread as well took 5 us of each commit.  Nobody sees whether the
+ *                   application sleeps on the descriptor after fi_trywait: it may compute, and
+ *                   rely on the thread.  So such a queue is left out as long as the next fi_trywait
+ *                   comes within PMV_IDLE_LONGEST_AWAY_NS each time.
  *   on its socket   where a NIC places data: the hints of all peers arrive there (hint.h)
  *   for intervals   where hints do not arrive, so short that no commit takes a millisecond
  *
@@ -82,8 +85,9 @@ enum {
 	/* After so many reads of an attended queue the application is polling it (queues.h). */
 	PMV_IDLE_POLLING_READS = 16,
 	/*
-	 * Whoever has left the call that slept on a queue is away after so long, and the thread
-	 * takes the queue over.  Until then peers may wait for what only calls move.
+	 * Whoever has left the call that slept on a queue, or was let sleep on its descriptor, is
+	 * away after so long, and the thread takes the queue over.  Until then peers, and what the
+	 * application has posted, may wait for what only calls move.
 	 */
 	PMV_IDLE_LONGEST_AWAY_NS = 400000,
 	/*
@@ -200,7 +204,7 @@ enum pmv_idle_action {
 	PMV_IDLE_PREPARE,      /* let kicks end a sleep, find the facts; then ask again */
 	PMV_IDLE_REST,         /* until a descriptor is ready, as the application polls a queue */
 	PMV_IDLE_FOLLOW,       /* the same, or until the reads of that queue are rare */
-	PMV_IDLE_SLEEP_BESIDE, /* until one is ready, or the call that sleeps has ended */
+	PMV_IDLE_SLEEP_BESIDE, /* until one is ready, or who sleeps on that queue is away */
 	PMV_IDLE_SLEEP_DESCRIPTORS, /* until one is ready */
 	PMV_IDLE_SLEEP_SOCKET,      /* until a hint comes */
 	PMV_IDLE_SLEEP_KICK,        /* until a kick comes; hints are dropped meanwhile */
@@ -227,7 +231,7 @@ struct pmv_idle_facts {
 	bool waits;    /* there is a request, or the thread is to stop */
 	bool watching; /* somebody waits for an acknowledgement, and nothing else tells of that */
 	unsigned int polled; /* queues; their descriptors are none of these: */
-	bool slept_on;       /* one is, in a call; its descriptor neither */
+	bool slept_on;       /* one is; its descriptor neither */
 	enum pmv_descriptors descriptors;
 };
 

@@ -122,7 +122,8 @@ static bool must_look(struct pmv_cq *cq)
 	return !pmv_agent_watch(agent, &cq->queue);
 }
 
-int pmv_cq_trywait(struct pmv_cq *cq)
+/* may_sleep -- 0: the descriptor is told of all that comes from now on */
+static int may_sleep(struct pmv_cq *cq)
 {
 	int ret;
 
@@ -141,6 +142,15 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 	/* If the queue is attended the agent's thread reads it, and the core is not asked. */
 	ret = atomic_load(&cq->queue.attended) ? 0 : pmv_queue_trywait(&cq->queue);
 	pmv_agent_nudge(&cq->domain->agent);
+	return ret;
+}
+
+int pmv_cq_trywait(struct pmv_cq *cq)
+{
+	int ret = may_sleep(cq);
+
+	if (!ret)
+		pmv_agent_has_left(&cq->domain->agent, &cq->queue);
 	return ret;
 }
 
@@ -163,7 +173,7 @@ static int wait_for_entries(struct pmv_cq *cq, int64_t left, int cancel)
 		pmv_cancel_off();
 		return 0;
 	}
-	ret = pmv_cq_trywait(cq);
+	ret = may_sleep(cq);
 	if (ret)
 		return ret == -FI_EAGAIN ? 0 : ret;
 	if (pmv_queue_pending(&cq->queue) && (timeout < 0 || timeout > LOSS_POLL_MS))

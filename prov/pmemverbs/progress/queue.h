@@ -156,7 +156,9 @@ struct pmv_queue {
 	unsigned seen_reads;  /* ... as far as these reads, ... */
 	int64_t seen_ns;      /* ... at this time, can tell, ... */
 	unsigned polled_arms; /* ... and nobody was about to sleep since then */
-	bool slept_on;        /* in a call, which all that comes ends: the thread sleeps on */
+	int64_t armed_ns;     /* a look at this time has found that somebody was, ... */
+	bool comes_back;      /* ... and so did the one before, shortly before it */
+	bool slept_on;        /* by somebody whom all that comes wakes: the thread sleeps on */
 	/* The thread reads it for an application that sleeps (queues.h). */
 	atomic_bool attended;
 	bool rests; /* the application has gone to sleep, and does not poll */

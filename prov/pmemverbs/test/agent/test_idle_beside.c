@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_idle_beside.c -- the agent's thread beside an application that sleeps in fi_cq_sread, and
- * where only peers do something
+ * test_idle_beside.c -- the agent's thread beside an application that sleeps in fi_cq_sread or on
+ * the descriptor, and where only peers do something
  */
 #include <unistd.h>
 
@@ -176,17 +176,150 @@ Test(idle, thread_is_woken_where_peers_have_asked_for_something)
 	scene_end();
 }
 
+/* Beside an application that waits for the descriptor, and may be elsewhere */
+
+/* answer -- an event of the core */
+static void answer(void)
+{
+	const uint64_t one = 1;
+
+	cr_assert_eq(write(pmv_to_cq(scene.cqs[0])->queue.core_fd, &one, sizeof(one)), sizeof(one));
+}
+
+static void wait_for_descriptor(void)
+{
+	cr_assert_eq(pmv_cq_trywait(pmv_to_cq(scene.cqs[0])), 0);
+}
+
+/* answer_and_wait -- it is woken, and back so long after that */
+static void answer_and_wait(int64_t ns)
+{
+	static int64_t answered_ns;
+
+	if (!answered_ns) {
+		answered_ns = scene.now;
+		answer();
+	} else if (scene.now - answered_ns >= ns) {
+		answered_ns = 0;
+		wait_for_descriptor();
+	}
+}
+
+static void come_back_at_once(void)
+{
+	answer_and_wait(STEP);
+}
+
+/* As beside calls. */
+Test(idle, thread_is_not_woken_where_the_application_comes_back_to_the_descriptor)
+{
+	begin_beside(2, 0);
+	wait_for_descriptor();
+	scene.at_each_step = come_back_at_once;
+	rounds_until(scene.now + 2 * MS);
+	cr_expect_not(awaits(scene.cqs[0]));
+	cr_expect(awaits(scene.cqs[1]));
+	scene.sleeps = scene.settings = 0;
+	rounds_until(scene.now + 200 * MS);
+	/* It looks after each 10 ms, and then an event or two show that nothing has changed. */
+	cr_expect_leq(scene.sleeps, 80, "%u", scene.sleeps);
+	cr_expect_leq(scene.settings, 1200, "%u", scene.settings);
+	scene_end();
+}
+
+/* What the application does so long after the thread has left the queue to it. */
+static int64_t stays_ns;
+static void (*then)(void);
+
+static void stay(void)
+{
+	static int64_t left_ns;
+
+	if (awaits(scene.cqs[0]) || !left_ns)
+		left_ns = scene.now;
+	if (awaits(scene.cqs[0]) || scene.now - left_ns < stays_ns) {
+		come_back_at_once();
+		return;
+	}
+	scene.found = scene.now;
+	scene.at_each_step = then;
+}
+
+/* expect_back_soon -- in the sleep in which that happens */
+static void expect_back_soon(int64_t ns, void (*then_does)(void))
+{
+	stays_ns = ns;
+	then = then_does;
+	begin_beside(1, 0);
+	wait_for_descriptor();
+	scene.at_each_step = stay;
+	scene.found = scene.now;
+	while (scene.at_each_step == stay && scene.now - scene.found < 100 * MS)
+		pmv_idle(scene.agent, &scene.plan, false);
+	cr_assert_neq(scene.at_each_step, stay);
+	end_when_back(PMV_IDLE_LONGEST_AWAY_NS);
+}
+
+Test(idle, thread_is_back_soon_after_the_application_was_at_the_descriptor)
+{
+	expect_back_soon(MS, NULL);
+}
+
+/* No call since the thread has left the queue to it. */
+Test(idle, thread_is_back_soon_if_the_application_is_elsewhere_already)
+{
+	expect_back_soon(0, NULL);
+}
+
+static void may_not_sleep(void)
+{
+	struct pmv_queue *queue = &pmv_to_cq(scene.cqs[0])->queue;
+
+	if (!atomic_load(&queue->num_ready))
+		cr_assert(pmv_queue_add(queue, pmv_comp_success(queue, NULL)));
+	cr_assert_eq(pmv_cq_trywait(pmv_to_cq(scene.cqs[0])), -FI_EAGAIN);
+}
+
+Test(idle, thread_is_back_soon_beside_an_application_that_may_not_sleep)
+{
+	expect_back_soon(MS, may_not_sleep);
+}
+
+static void come_back_late(void)
+{
+	cr_assert(awaits(scene.cqs[0]));
+	answer_and_wait(PMV_IDLE_LONGEST_AWAY_NS);
+}
+
+Test(idle, thread_is_woken_where_the_application_comes_back_late)
+{
+	begin_beside(1, 0);
+	wait_for_descriptor();
+	scene.at_each_step = come_back_late;
+	rounds_until(scene.now + 50 * MS);
+	scene_end();
+}
+
+Test(idle, thread_is_woken_beside_a_descriptor_where_peers_have_asked_for_something)
+{
+	begin_beside(1, 0);
+	atomic_store(&scene.agent->looks.until_ns, 1);
+	wait_for_descriptor();
+	scene.at_each_step = come_back_at_once;
+	rounds_until(scene.now + 2 * MS);
+	cr_expect(awaits(scene.cqs[0]));
+	scene_end();
+}
+
 /* While the application is away */
 
 static void raise_core(void)
 {
-	const uint64_t one = 1;
-
 	/* Not in a sleep that is short. */
 	if (scene.now - scene.found < 100 * US)
 		return;
 	scene.at_each_step = NULL;
-	cr_assert_eq(write(pmv_to_cq(scene.cqs[0])->queue.core_fd, &one, sizeof(one)), sizeof(one));
+	answer();
 }
 
 static void kick(void)
