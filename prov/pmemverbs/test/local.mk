@@ -53,9 +53,9 @@ test_keys_SOURCES = %D%/auth/test_keys.c
 test_noise_SOURCES = %D%/auth/test_noise.c
 test_replay_SOURCES = %D%/auth/test_replay.c
 test_ticket_SOURCES = %D%/auth/test_ticket.c $(key_dirs_sources)
-test_ticket_client_SOURCES = %D%/auth/test_ticket_client.c $(key_dirs_sources)
+test_ticket_client_SOURCES = %D%/auth/test_ticket_client.c %D%/support/descriptors.h $(key_dirs_sources)
 test_ticket_link_SOURCES = %D%/auth/test_ticket_link.c $(key_dirs_sources)
-test_ticket_server_SOURCES = %D%/auth/test_ticket_server.c $(key_dirs_sources)
+test_ticket_server_SOURCES = %D%/auth/test_ticket_server.c %D%/support/descriptors.h $(key_dirs_sources)
 
 # memory/
 test_detect_SOURCES = %D%/memory/test_detect.c %D%/memory/test_detect_files.c \
@@ -63,7 +63,7 @@ test_detect_SOURCES = %D%/memory/test_detect.c %D%/memory/test_detect_files.c \
 test_blocks_SOURCES = %D%/memory/test_blocks.c
 test_direct_SOURCES = %D%/memory/test_direct.c $(drive_sources)
 test_dirty_SOURCES = %D%/memory/test_dirty.c
-test_file_SOURCES = %D%/memory/test_file.c $(syscalls_sources)
+test_file_SOURCES = %D%/memory/test_file.c %D%/support/descriptors.h $(syscalls_sources)
 test_file_part_SOURCES = %D%/memory/test_file_part.c
 test_guard_SOURCES = %D%/memory/test_guard.c $(syscalls_sources)
 test_key_SOURCES = %D%/memory/test_key.c

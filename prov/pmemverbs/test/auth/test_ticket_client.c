@@ -2,7 +2,6 @@
 /* test_ticket_client.c -- how a ticket is got, and from whom it is not */
 #include "auth/ticket_client.h"
 
-#include <dirent.h>
 #include <endian.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -19,6 +18,7 @@
 #include "auth/ticket.h"
 #include "auth/ticket_server.h"
 #include "base/poller.h"
+#include "test/support/descriptors.h"
 #include "test/support/key_dirs.h"
 
 #define ASKS "what the application asks, and a handshake"
@@ -145,17 +145,6 @@ static void finish(struct exchange *exchange)
 static void reply(struct exchange *exchange, size_t len)
 {
 	cr_assert_eq(send(exchange->fd, exchange->reply, len, MSG_NOSIGNAL), (ssize_t) len);
-}
-
-static int count_descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int count = 0;
-
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
 }
 
 static void expect_ticket(struct pmv_ticket_client *client, struct exchange *exchange)

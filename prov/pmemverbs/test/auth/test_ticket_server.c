@@ -2,7 +2,6 @@
 /* test_ticket_server.c -- the TCP port of a target: those who are known, and all the others */
 #include "auth/ticket_server.h"
 
-#include <dirent.h>
 #include <endian.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -19,6 +18,7 @@
 
 #include "auth/ticket.h"
 #include "base/poller.h"
+#include "test/support/descriptors.h"
 #include "test/support/key_dirs.h"
 
 #define ASKS "what the application asks, and a handshake"
@@ -199,17 +199,6 @@ static void expect_refused(const void *bytes, size_t len)
 
 	say(fd, bytes, len);
 	cr_expect_eq(hear(fd, reply, sizeof(reply)), 0);
-}
-
-static int count_descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int count = 0;
-
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
 }
 
 Test(ticket_server, gives_tickets_to_who_is_known)

@@ -3,7 +3,6 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +23,7 @@
 #include "agent/flush.h"
 #include "memory/platform.h"
 #include "agent/region.h"
+#include "test/support/descriptors.h"
 #include "test/support/syscalls.h"
 
 #define PAGES 8
@@ -181,17 +181,6 @@ static int open_at(size_t at, size_t len)
 		cr_expect(strstr(mem.what, why), "%s", mem.what);                                  \
 	} while (0)
 
-static size_t num_descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	size_t count = 0;
-
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
-}
-
 static char *mapped(size_t at, size_t *len)
 {
 	return pmv_files_map(files, memory + at, len);
@@ -223,11 +212,12 @@ Test(file, is_mapped_once_more)
 
 Test(file, is_opened_once_however_it_is_mapped)
 {
-	size_t before = num_descriptors(), len;
+	int before = count_descriptors();
+	size_t len;
 
 	cr_assert(!mprotect(memory + 2 * page, page, PROT_READ));
 	cr_assert_eq(open_at(0, 5 * page), 0, "%s", mem.what);
-	cr_expect_eq(num_descriptors(), before + 1);
+	cr_expect_eq(count_descriptors(), before + 1);
 	for (size_t i = 0; i < 5; i++) {
 		len = 1;
 		memory[4 * page] = (char) i;
@@ -235,26 +225,26 @@ Test(file, is_opened_once_however_it_is_mapped)
 	}
 	pmv_files_close(files);
 	files = NULL;
-	cr_expect_eq(num_descriptors(), before);
+	cr_expect_eq(count_descriptors(), before);
 }
 
 /* Two domains of a process, say: what one of them is told the other one is told as well. */
 Test(file, is_opened_for_each_region)
 {
-	size_t before = num_descriptors();
+	int before = count_descriptors();
 	struct pmv_files *first;
 
 	cr_assert_eq(open_at(0, page), 0);
 	first = files;
 	files = NULL;
 	cr_assert_eq(open_at(0, page), 0);
-	cr_expect_eq(num_descriptors(), before + 2);
+	cr_expect_eq(count_descriptors(), before + 2);
 	pmv_files_close(first);
 }
 
 Test(file, is_needed_only_where_there_is_something_to_sync)
 {
-	size_t before = num_descriptors();
+	int before = count_descriptors();
 
 	cr_expect_eq(open_as(memory, page, PMV_NONE, false), 0);
 	cr_expect_null(files);
@@ -263,7 +253,7 @@ Test(file, is_needed_only_where_there_is_something_to_sync)
 	/* One that lies on DAX is looked at, and let go. */
 	cr_expect_eq(open_as(memory, page, PMV_DMP, false), 0);
 	cr_expect_null(files);
-	cr_expect_eq(num_descriptors(), before);
+	cr_expect_eq(count_descriptors(), before);
 }
 
 Test(file, that_is_unlinked_is_refused)
@@ -355,12 +345,13 @@ static int map_other(void)
 Test(file, is_told_from_another_one_with_its_numbers)
 {
 	int other = map_other();
-	size_t before = num_descriptors(), len = 1;
+	int before = count_descriptors();
+	size_t len = 1;
 	char *own;
 
 	same_numbers = true;
 	cr_expect_eq(open_at(0, 3 * page), 0, "%s", mem.what);
-	cr_expect_eq(num_descriptors(), before + 2);
+	cr_expect_eq(count_descriptors(), before + 2);
 	memory[page] = 42;
 	own = mapped(page, &len);
 	cr_expect(own && *own == 42);
