@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <rdma/fabric.h>
+
 /* What a request for a connection has room for, of an application's. */
 #define PMR_CM_DATA_SIZE 55
 
@@ -27,5 +29,8 @@ int pmr_cm_data_pack(struct pmr_cm_data *to, const void *param, size_t len);
  * received, or than fits, is never believed.
  */
 size_t pmr_cm_data_unpack(const void *received, size_t len, void *to, size_t room);
+
+/* pmr_cm_data_getopt -- how long they may be: the only option of endpoints, and of passive ones */
+int pmr_cm_data_getopt(fid_t fid, int level, int name, void *value, size_t *len);
 
 #endif /* PMR_CM_DATA_H */

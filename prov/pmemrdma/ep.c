@@ -186,18 +186,6 @@ struct fi_ops pmr_ep_fi_ops = {
 	.ops_open = ep_ops_open,
 };
 
-static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
-{
-	(void) fid;
-	if (level != FI_OPT_ENDPOINT || name != FI_OPT_CM_DATA_SIZE)
-		return -FI_ENOPROTOOPT;
-	if (*len < sizeof(size_t))
-		return -FI_ETOOSMALL;
-	*(size_t *) value = PMR_CM_DATA_SIZE;
-	*len = sizeof(size_t);
-	return 0;
-}
-
 static ssize_t ep_tx_size_left(struct fid_ep *fid)
 {
 	struct pmr_ep *ep = pmr_to_ep(&fid->fid);
@@ -227,7 +215,7 @@ static ssize_t ep_rx_size_left(struct fid_ep *fid)
 static struct fi_ops_ep ep_ops = {
 	.size = sizeof(struct fi_ops_ep),
 	.cancel = pmr_no_cancel,
-	.getopt = ep_getopt,
+	.getopt = pmr_cm_data_getopt,
 	.setopt = pmr_no_setopt,
 	.tx_ctx = pmr_no_tx_ctx,
 	.rx_ctx = pmr_no_rx_ctx,

@@ -162,22 +162,10 @@ static struct fi_ops_cm pep_cm_ops = {
 	.join = pmr_no_join,
 };
 
-static int pep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
-{
-	(void) fid;
-	if (level != FI_OPT_ENDPOINT || name != FI_OPT_CM_DATA_SIZE)
-		return -FI_ENOPROTOOPT;
-	if (*len < sizeof(size_t))
-		return -FI_ETOOSMALL;
-	*(size_t *) value = PMR_CM_DATA_SIZE;
-	*len = sizeof(size_t);
-	return 0;
-}
-
 static struct fi_ops_ep pep_ops = {
 	.size = sizeof(struct fi_ops_ep),
 	.cancel = pmr_no_cancel,
-	.getopt = pep_getopt,
+	.getopt = pmr_cm_data_getopt,
 	.setopt = pmr_no_setopt,
 	.tx_ctx = pmr_no_tx_ctx,
 	.rx_ctx = pmr_no_rx_ctx,
