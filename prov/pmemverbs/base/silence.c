@@ -50,15 +50,10 @@ int64_t pmv_silence_since(int64_t since_ms, int64_t now_ms, const struct tcp_inf
 	return heard_ms > since_ms ? heard_ms : since_ms;
 }
 
-static bool same(const union pmv_silence_addr *one, const union pmv_silence_addr *other)
+static bool same(const struct sockaddr *one, const struct sockaddr *other)
 {
-	if (one->any.sa_family != other->any.sa_family)
-		return false;
-	if (one->any.sa_family == AF_INET)
-		return one->in.sin_port == other->in.sin_port &&
-		       one->in.sin_addr.s_addr == other->in.sin_addr.s_addr;
-	return one->any.sa_family == AF_INET6 && one->in6.sin6_port == other->in6.sin6_port &&
-	       !memcmp(&one->in6.sin6_addr, &other->in6.sin6_addr, sizeof(one->in6.sin6_addr));
+	return pmv_address_is_same_host(one, other) &&
+	       pmv_address_port(one) == pmv_address_port(other);
 }
 
 /* cookie_of -- of a socket; no other one ever has the same */
@@ -117,7 +112,7 @@ static void offer(int fd)
 	pthread_mutex_lock(&lock);
 	LIST_FOREACH(silence, &fresh, next)
 	{
-		if (same(&silence->own, &own) && same(&silence->peer, &peer) &&
+		if (same(&silence->own.any, &own.any) && same(&silence->peer.any, &peer.any) &&
 		    is_still(fd, cookie))
 			take_socket(silence, fd, cookie);
 	}
