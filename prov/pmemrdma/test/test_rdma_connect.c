@@ -245,6 +245,22 @@ Test(rdma_cm_data, has_a_byte_of_length)
 	cr_assert_eq(pmr_cm_data_unpack(NULL, 0, to, sizeof(to)), 0U);
 }
 
+Test(rdma_cm_data, says_how_long_they_may_be)
+{
+	struct link link = {0};
+	size_t size = 0, len = sizeof(size), none = 0;
+
+	cr_assert_eq(link_open(&link, 16, 100, 0), 0);
+	cr_expect_eq(fi_getopt(&link.ep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &size, &len),
+		     0);
+	cr_expect_eq(size, (size_t) PMR_CM_DATA_SIZE);
+	cr_expect_eq(fi_getopt(&link.ep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &size, &none),
+		     -FI_ETOOSMALL);
+	cr_expect_eq(fi_getopt(&link.ep->fid, FI_OPT_ENDPOINT, FI_OPT_BUFFERED_MIN, &size, &len),
+		     -FI_ENOPROTOOPT);
+	link_close(&link);
+}
+
 Test(rdma_connect, carries_private_data_both_ways)
 {
 	struct link link = {0};
