@@ -48,16 +48,26 @@ void pmv_direct_file_unlock(int fd)
 	fcntl(fd, F_OFD_SETLK, &all);
 }
 
-void pmv_direct_file_undo(const struct pmv_direct_file *file, const char *path)
+/* restore -- only who has the lock may: else what others have committed would be lost */
+static void restore(const struct pmv_direct_file *file, const char *path)
 {
-	struct stat st;
+	struct stat st, named;
 
-	if (file->made)
-		unlink(path);
-	else if (file->locked && !fstat(file->fd, &st) && st.st_size > file->old_size &&
-		 ftruncate(file->fd, file->old_size))
+	if (!file->locked || fstat(file->fd, &st))
+		return;
+	if (file->made) {
+		/* The name may be that of another file meanwhile. */
+		if (!lstat(path, &named) && named.st_dev == st.st_dev && named.st_ino == st.st_ino)
+			unlink(path);
+	} else if (st.st_size > file->old_size && ftruncate(file->fd, file->old_size)) {
 		PMV_WARN(MR, "%s could not be opened, and is longer now: %s\n", path,
 			 strerror(errno));
+	}
+}
+
+void pmv_direct_file_undo(const struct pmv_direct_file *file, const char *path)
+{
+	restore(file, path);
 	close(file->fd);
 }
 
@@ -82,26 +92,30 @@ static int check_part(const struct pmv_direct_attr *attr, const struct stat *st,
 	return 0;
 }
 
-static int check(const struct pmv_direct_attr *attr, struct pmv_direct_file *file,
-		 struct pmv_mem *mem)
+/* check_and_lock -- the lock comes first: before it, others extend the file or unlink it */
+static int check_and_lock(const struct pmv_direct_attr *attr, struct pmv_direct_file *file,
+			  struct pmv_mem *mem)
 {
 	struct pmv_direct_path path;
 	struct stat st;
-	int ret;
+	int ret = lock(file->fd, attr->path, mem);
 
-	ret = pmv_direct_path_check(file->fd, attr->path, &path, mem);
 	if (!ret && fstat(file->fd, &st))
 		ret = refuse(attr->path, mem, FI_EIO, "looked at");
-	if (!ret && !S_ISREG(st.st_mode))
-		ret = pmv_mem_refuse(mem, FI_EINVAL, "%.80s is no plain file", attr->path);
-	if (!ret)
-		ret = check_part(attr, &st, &file->len, mem);
-	if (!ret)
-		ret = lock(file->fd, attr->path, mem);
 	if (ret)
 		return ret;
 	file->locked = true;
 	file->old_size = st.st_size;
+	ret = pmv_direct_path_check(file->fd, attr->path, &path, mem);
+	if (!ret && !S_ISREG(st.st_mode))
+		ret = pmv_mem_refuse(mem, FI_EINVAL, "%.80s is no plain file", attr->path);
+	/* Who made it has failed, and taken it away before this opening could lock it. */
+	if (!ret && !st.st_nlink)
+		ret = pmv_mem_refuse(mem, FI_EOPNOTSUPP, "%.80s " PMV_MEM_UNLINKED, attr->path);
+	if (!ret)
+		ret = check_part(attr, &st, &file->len, mem);
+	if (ret)
+		return ret;
 	file->disk = pmv_disk_lane(st.st_dev, st.st_ino);
 	file->fua = path.fua == 1;
 	return 0;
@@ -153,7 +167,7 @@ int pmv_direct_file_open(const struct pmv_direct_attr *attr, struct pmv_direct_f
 		errno = -ret;
 		return refuse(attr->path, mem, -ret, "opened");
 	}
-	ret = check(attr, file, mem);
+	ret = check_and_lock(attr, file, mem);
 	if (!ret && fcntl(file->fd, F_SETFL, O_DIRECT))
 		ret = refuse(attr->path, mem, FI_EOPNOTSUPP, "written by direct I/O");
 	if (ret)

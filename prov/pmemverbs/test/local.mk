@@ -61,7 +61,7 @@ test_ticket_server_SOURCES = %D%/auth/test_ticket_server.c %D%/support/descripto
 test_detect_SOURCES = %D%/memory/test_detect.c %D%/memory/test_detect_files.c \
 	%D%/memory/test_detect_input.c %D%/memory/test_detect_own.c $(mem_system_sources)
 test_blocks_SOURCES = %D%/memory/test_blocks.c
-test_direct_SOURCES = %D%/memory/test_direct.c $(drive_sources)
+test_direct_SOURCES = %D%/memory/test_direct.c %D%/memory/test_direct_open.c $(drive_sources)
 test_dirty_SOURCES = %D%/memory/test_dirty.c
 test_file_SOURCES = %D%/memory/test_file.c %D%/support/descriptors.h $(syscalls_sources)
 test_file_part_SOURCES = %D%/memory/test_file_part.c
@@ -169,7 +169,7 @@ drive_wraps = -Wl,--wrap=pmv_ring_open,--wrap=pmv_ring_write,--wrap=pwritev2,--w
 test_flush_LDFLAGS = -Wl,--wrap=msync,--wrap=madvise,--wrap=sync_file_range,--wrap=pmem2_get_flush_fn \
 	-Wl,--wrap=pmem2_get_drain_fn,--wrap=pmem2_get_memcpy_fn
 test_flush_effect_LDFLAGS = -Wl,--wrap=madvise
-test_direct_LDFLAGS = $(drive_wraps)
+test_direct_LDFLAGS = $(drive_wraps) -Wl,--wrap=fcntl
 test_direct_sync_LDFLAGS = $(drive_wraps)
 test_admission_LDFLAGS = -Wl,--wrap=clock_gettime
 test_ticket_client_LDFLAGS = -Wl,--wrap=clock_gettime

@@ -343,9 +343,11 @@ Test(direct, refuses_parts_that_are_no_blocks)
 	struct pmv_direct *none;
 	struct pmv_mem mem;
 
+	cr_expect_eq(pmv_direct_close(direct), 0);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		cr_expect_eq(try(wrong[i].attr, &none, &mem), -FI_EINVAL, "%s: %s", wrong[i].name,
 			     mem.what);
+	cr_assert_eq(try((struct pmv_direct_attr){0}, &direct, &mem), 0, "%s", mem.what);
 }
 
 Test(direct, makes_no_file_that_is_there_if_it_must_not)
