@@ -281,18 +281,24 @@ static int lay_out(const struct pmv_direct_file *file, const char *memory)
 /* sync_name -- a new file is found after a power failure only if its directory was written */
 static int sync_name(const struct pmv_direct_file *file, const char *path)
 {
-	char *copy = strdup(path);
-	int dir, ret = 0;
+	char *copy;
+	int dir, ret;
 
+	if (fsync(file->fd))
+		return -errno;
+	/* Its name is elsewhere, and the caller's affair. */
+	if (!strncmp(path, "/proc/self/fd/", strlen("/proc/self/fd/")))
+		return 0;
+	copy = strdup(path);
 	if (!copy)
 		return -ENOMEM;
 	dir = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	free(copy);
-	/* EINVAL: nothing of a disk, as /proc/self/fd, whose files are named elsewhere. */
-	if (fsync(file->fd) || (dir >= 0 && fsync(dir) && errno != EINVAL))
-		ret = -errno;
-	if (dir >= 0)
-		close(dir);
+	if (dir < 0)
+		return -errno;
+	/* EINVAL: nothing of a disk, as /dev/fd. */
+	ret = fsync(dir) && errno != EINVAL ? -errno : 0;
+	close(dir);
 	return ret;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_direct_open.c -- two open a file for direct I/O at a time, and one of them fails */
+/* test_direct_open.c -- files that are opened for direct I/O while others do so; and their names */
 #include "test/support/drive.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -167,4 +168,43 @@ Test(direct_open, leaves_another_file_that_has_the_name_of_the_one_that_it_made)
 	before_lock = replace;
 	cr_expect_lt(open_len(PMV_BLOCK, &none, &mem), 0);
 	expect_last_byte('7');
+}
+
+/* expect_unsyncable -- in a directory where names can be looked up, and that can't be read */
+static void expect_unsyncable(int dir)
+{
+	char path[80];
+	struct pmv_direct_attr attr = {.path = path, .len = PMV_BLOCK};
+	struct pmv_direct *direct;
+	struct pmv_mem mem;
+	int fd = openat(dir, "file", O_RDWR | O_CREAT, 0600);
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(fchown(fd, 65534, (gid_t) -1), 0);
+	cr_assert_eq(fchmod(dir, 0111), 0);
+	cr_assert_eq(seteuid(65534), 0);
+	snprintf(path, sizeof(path), "%s.dir/file", drive_path());
+	cr_expect_eq(pmv_direct_open(&attr, &direct, &mem), -EACCES, "%s", mem.what);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	cr_expect_eq(pmv_direct_open(&attr, &direct, &mem), 0, "%s", mem.what);
+	cr_expect_eq(pmv_direct_close(direct), 0);
+	cr_assert_eq(seteuid(0), 0);
+	close(fd);
+}
+
+Test(direct_open, opens_no_file_whose_directory_it_can_not_sync)
+{
+	char name[80];
+	int dir;
+
+	if (geteuid())
+		cr_skip_test("only root may become somebody else");
+	snprintf(name, sizeof(name), "%s.dir", drive_path());
+	cr_assert(!mkdir(name, 0755));
+	dir = open(name, O_RDONLY | O_DIRECTORY);
+	cr_assert_geq(dir, 0);
+	expect_unsyncable(dir);
+	unlinkat(dir, "file", 0);
+	close(dir);
+	rmdir(name);
 }
