@@ -70,18 +70,22 @@ static int file_persist(struct fi_pmemverbs_file *persisted, const void *addr, s
 {
 	struct file *file = pmv_container_of(persisted, struct file, file);
 	uintptr_t start = (uintptr_t) persisted->addr, at = (uintptr_t) addr;
-	int ret;
+	int ret = 0;
 
 	if (at < start || at - start > persisted->len || len > persisted->len - (at - start))
 		return -FI_EINVAL;
-	/* Commits to the file go on in between. */
+	/*
+	 * Commits to the file go on in between.  No slice is left out because one has failed: a
+	 * later success says that all are durable.
+	 */
 	do {
 		const struct iovec range = {(void *) at, len < PERSIST_SLICE ? len : PERSIST_SLICE};
+		int err = pmv_direct_write(file->direct, &range, 1);
 
-		ret = pmv_direct_write(file->direct, &range, 1);
+		ret = ret ? ret : err;
 		at += range.iov_len;
 		len -= range.iov_len;
-	} while (!ret && len);
+	} while (len);
 	return ret;
 }
 

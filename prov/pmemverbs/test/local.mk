@@ -15,7 +15,7 @@ TESTS = \
 	test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
 	test_plan test_post test_post_list test_prepare test_rdma_flush test_run test_sample test_store test_submit \
 	test_rdm_atomic test_rdm_cq test_rdm_fence test_rdm_reach \
-	test_admit test_atomic test_chain_ops test_cntr test_cq test_cq_look test_ep test_eq test_getinfo test_held test_metrics test_mr test_msg test_msg_errors test_pep test_status_reply test_strangers test_tally test_tickets \
+	test_admit test_atomic test_chain_ops test_cntr test_cq test_cq_look test_ep test_eq test_file_ops test_getinfo test_held test_metrics test_mr test_msg test_msg_errors test_pep test_status_reply test_strangers test_tally test_tickets \
 	test_inject test_many_threads test_power_failures test_random_programs
 check_PROGRAMS = $(TESTS) bench_calls bench_dirty
 
@@ -142,6 +142,7 @@ test_cq_look_SOURCES = %D%/objects/test_cq_look.c
 test_cq_look_LDFLAGS = -Wl,--wrap=clock_gettime -Wl,--wrap=nanosleep,--wrap=poll
 test_ep_SOURCES = %D%/objects/test_ep.c
 test_eq_SOURCES = %D%/objects/test_eq.c %D%/objects/test_eq_sread.c
+test_file_ops_SOURCES = %D%/objects/test_file_ops.c $(drive_sources)
 test_getinfo_SOURCES = %D%/objects/test_getinfo.c $(key_dirs_sources)
 test_held_SOURCES = %D%/objects/test_held.c $(key_dirs_sources)
 test_metrics_SOURCES = %D%/objects/test_metrics.c
@@ -171,6 +172,7 @@ test_flush_LDFLAGS = -Wl,--wrap=msync,--wrap=madvise,--wrap=sync_file_range,--wr
 test_flush_effect_LDFLAGS = -Wl,--wrap=madvise
 test_direct_LDFLAGS = $(drive_wraps) -Wl,--wrap=fcntl
 test_direct_sync_LDFLAGS = $(drive_wraps)
+test_file_ops_LDFLAGS = $(drive_wraps)
 test_admission_LDFLAGS = -Wl,--wrap=clock_gettime
 test_ticket_client_LDFLAGS = -Wl,--wrap=clock_gettime
 test_ticket_server_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=accept4

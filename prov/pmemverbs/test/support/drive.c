@@ -40,6 +40,8 @@ static long outcome(uint64_t start, uint64_t end, int flags)
 		if (drive.errors[block])
 			ret = drive.errors[block] < 0 ? (long) (end - start) / 2
 						      : -drive.errors[block];
+		if (drive.once)
+			drive.errors[block] = 0;
 	}
 	return ret;
 }

@@ -21,6 +21,7 @@ struct drive {
 	unsigned long magic;      /* of its file system; 0: the one that it has */
 	int errors[DRIVE_BLOCKS]; /* of a write with that block: an errno; -1: it comes back short
 				   */
+	bool once;                /* such an error is over when it has been told */
 	int flush_error;          /* errno */
 	bool stuck;               /* what becomes of writes is not said any more */
 	/* What was done. */
