@@ -172,8 +172,8 @@ static int detect_disk(const struct place *place, unsigned int depth)
 		return REFUSE(place, PMV_MEM_UNLINKED);
 	if (place->fs.no_barrier)
 		return REFUSE(place,
-			      "is on %s mounted with %s, so what is synced may be left in the "
-			      "drive's cache; mount it without that option" DECLARE,
+			      "is on %s mounted with %s, so what is synced may be left in a "
+			      "cache; mount it without that option" DECLARE,
 			      fs, place->fs.no_barrier);
 	return place->file->sync ? detect_sync(place, &medium) : detect_page(place, fs, &medium);
 }

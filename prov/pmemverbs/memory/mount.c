@@ -8,13 +8,14 @@
 #include <libmount.h>
 #include <rdma/fi_errno.h>
 
-/* With one of these options a file system leaves what msync writes in the drive's cache. */
+/* With one of these options a file system leaves what msync writes in a cache. */
 static const char *const no_barriers[] = {
 	"nobarrier",              /* ext4, xfs, btrfs, f2fs, gfs2, nilfs2 */
 	"barrier=0",              /* ext3 of old */
 	"barrier=none",           /* reiserfs */
 	"fsync_mode=nobarrier",   /* f2fs */
 	"journal_flush_disabled", /* bcachefs */
+	"checkpoint=disable",     /* f2fs, whose fsync does nothing at all then */
 };
 
 /*
@@ -26,7 +27,7 @@ static bool has_option(const char *options, const char *option)
 	size_t len = strlen(option);
 
 	for (;; options++) {
-		if (!strncmp(options, option, len) && strchr(",=", options[len]))
+		if (!strncmp(options, option, len) && strchr(",=:", options[len]))
 			return true;
 		options = strchr(options, ',');
 		if (!options)

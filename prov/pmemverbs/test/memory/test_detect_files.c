@@ -62,6 +62,9 @@ Test(detect, file_systems_without_barriers)
 		{"f2fs", "rw,nobarrier", false},
 		{"f2fs", "rw,fsync_mode=nobarrier", false},
 		{"f2fs", "rw,fsync_mode=posix", true},
+		{"f2fs", "rw,checkpoint=disable:1024,fsync_mode=posix", false},
+		{"f2fs", "rw,checkpoint=disable", false},
+		{"f2fs", "rw,checkpoint=enable,checkpoint_merge", true},
 		{"bcachefs", "rw,journal_flush_disabled", false},
 		{"reiserfs", "rw,barrier=none", false},
 		{"reiserfs", "rw", true},
@@ -79,7 +82,7 @@ Test(detect, file_systems_without_barriers)
 		if (rows[i].safe)
 			expect(i, 1, PMV_PAGE, PMV_FILE);
 		else
-			expect_refused(i, 1, FI_EOPNOTSUPP, PMV_FILE, "the drive's cache");
+			expect_refused(i, 1, FI_EOPNOTSUPP, PMV_FILE, "left in a cache");
 	}
 }
 
