@@ -6,7 +6,8 @@
  * that is what a power failure would leave.  A file that is renamed before it is there, or a
  * directory that is not synced behind a renaming or a making, is told of on standard error, and
  * ends the program with 9.  It also says there when a file system was synced.  PMEM_CP_FS is the
- * type that file systems say that they have.
+ * type that file systems say that they have.  With PMEM_CP_REALTIME the data of all files are on a
+ * realtime device, and syncfs leaves them in its cache.
  *
  * PMEM_CP_ACCIDENT=KIND:MIB lets something happen once so much was synced or, with read and write,
  * has gone through pread and pwrite:
@@ -32,8 +33,10 @@
 #include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
+#include <linux/fs.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -54,6 +57,7 @@ int fsync(int fd);
 int fdatasync(int fd);
 int syncfs(int fd);
 int fstatfs(int fd, struct statfs *fs);
+int ioctl(int fd, unsigned long request, ...);
 int renameat(int olddir, const char *old, int newdir, const char *new);
 ssize_t pread(int fd, void *buf, size_t len, off_t at);
 ssize_t pwrite(int fd, const void *buf, size_t len, off_t at);
@@ -208,6 +212,23 @@ int fstatfs(int fd, struct statfs *fs)
 	if (type)
 		fs->f_type = strtol(type, NULL, 16);
 	return ret;
+}
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	struct fsxattr *attr;
+	va_list args;
+	void *arg;
+	int ret;
+
+	va_start(args, request);
+	attr = arg = va_arg(args, void *);
+	va_end(args);
+	ret = (int) syscall(SYS_ioctl, fd, request, arg);
+	if (request != FS_IOC_FSGETXATTR || !getenv("PMEM_CP_REALTIME"))
+		return ret;
+	attr->fsx_xflags |= FS_XFLAG_REALTIME;
+	return 0;
 }
 
 /* fails -- once: with errno, and told of */
@@ -376,7 +397,7 @@ int syncfs(int fd)
 			if (!strstr(path, ".fi_pmem_cp"))
 				continue;
 			bytes += size_of(path);
-			if (pass)
+			if (pass && !getenv("PMEM_CP_REALTIME"))
 				save_whole(path, (off_t) size_of(path));
 		}
 		if (!pass && happens("crash", bytes))

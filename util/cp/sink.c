@@ -4,8 +4,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -73,13 +75,21 @@ static bool one_sync_does(int root)
 		return false;
 	switch ((unsigned long) fs.f_type) {
 	case 0xEF53:     /* ext4 */
-	case 0x58465342: /* XFS */
+	case 0x58465342: /* XFS, except for realtime files */
 	case 0x9123683E: /* btrfs */
 	case 0xF2F52010: /* F2FS */
 		return true;
 	default:
 		return false;
 	}
+}
+
+/* is_realtime -- XFS: syncfs does not flush the cache of the device that the data are on */
+static bool is_realtime(int fd)
+{
+	struct fsxattr attr;
+
+	return !ioctl(fd, FS_IOC_FSGETXATTR, &attr) && attr.fsx_xflags & FS_XFLAG_REALTIME;
 }
 
 /* begin_writing -- all of the group; of some errors only who has begun hears */
@@ -108,12 +118,12 @@ static void sync_files(struct cp_sink *sink)
 	all = all && !syncfs(sink->root);
 	for (unsigned int i = 0; i < sink->num_files; i++) {
 		struct cp_sink_file *file = &sink->files[i];
-		int err;
+		int err, fd = file->part.fd;
 
 		if (file->dir < 0 || file->ends)
 			continue;
-		err = all ? check_written(file->part.fd, SYNC_FILE_RANGE_WAIT_BEFORE)
-			  : (fsync(file->part.fd) ? errno : 0);
+		err = all && !is_realtime(fd) ? check_written(fd, SYNC_FILE_RANGE_WAIT_BEFORE)
+					      : (fsync(fd) ? errno : 0);
 		if (err)
 			drop(sink, file, err);
 		tick(sink);
@@ -374,7 +384,7 @@ static bool is_same(struct cp_sink *sink, int dir, const char *base, const struc
 
 /*
  * sync_found -- what is there: nobody knows whether it is durable.  With one_sync a syncfs follows,
- * else a sync of its directory.  0 or an errno.
+ * and an fsync of the last such file; else a sync of its directory.  0 or an errno.
  */
 static int sync_found(struct cp_sink *sink, int dir, const char *base)
 {
@@ -382,11 +392,17 @@ static int sync_found(struct cp_sink *sink, int dir, const char *base)
 
 	if (fd < 0)
 		return errno;
-	if (sink->one_sync)
+	if (sink->one_sync && !is_realtime(fd)) {
+		int last = sink->found;
+
 		err = check_written(fd, SYNC_FILE_RANGE_WRITE_AND_WAIT);
-	else
+		sink->found = fd;
+		fd = last;
+	} else {
 		err = fsync(fd) ? errno : 0;
-	close(fd);
+	}
+	if (fd >= 0)
+		close(fd);
 	sink->dirs[dir].changed |= !sink->one_sync;
 	return err;
 }
@@ -417,6 +433,15 @@ static char look_at(struct cp_sink *sink, unsigned int number, const struct cp_r
 	return err ? CP_NOTHING : CP_MADE;
 }
 
+/*
+ * sync_at_once -- what has been found.  Where nothing is left to be written, syncfs need not flush
+ * the drive's cache (XFS does so only with its log).  An fsync of a file does.
+ */
+static int sync_at_once(struct cp_sink *sink)
+{
+	return syncfs(sink->root) || (sink->found >= 0 && fsync(sink->found)) ? errno : 0;
+}
+
 /* sync_there -- what has been found there, and its directories */
 static void sync_there(struct cp_sink *sink, char *answer)
 {
@@ -426,8 +451,8 @@ static void sync_there(struct cp_sink *sink, char *answer)
 	sync_dirs(sink);
 	err = sink->dir_err;
 	if (strpbrk(answer, durable)) {
-		if (sink->one_sync && syncfs(sink->root))
-			err = errno;
+		if (sink->one_sync)
+			err = sync_at_once(sink);
 		if (!err)
 			err = cp_still_works(sink->root);
 	}
@@ -448,6 +473,7 @@ int cp_sink_offer(struct cp_sink *sink, struct cp_pack *pack, unsigned int count
 
 	memset(answer, 0, CP_TEXT);
 	sink->one_sync = one_sync_does(sink->root);
+	sink->found = -1;
 	sink->dir_err = 0;
 	sink->over = false;
 	sink->done = 0;
@@ -467,6 +493,8 @@ int cp_sink_offer(struct cp_sink *sink, struct cp_pack *pack, unsigned int count
 	}
 	if (!ret)
 		sync_there(sink, answer);
+	if (sink->found >= 0)
+		close(sink->found);
 	close_all(sink);
 	return ret;
 }

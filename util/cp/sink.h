@@ -56,6 +56,7 @@ struct cp_sink {
 	int (*tick)(void *arg, uint64_t done);
 	void *arg;
 	bool one_sync; /* of an offer: one syncfs does for what was found there */
+	int found;     /* with it: the last file that was there, open; or -1 */
 	bool over;     /* tick has said so */
 	uint64_t done; /* as it is told: records, and syncs */
 	int dir_err;   /* of a directory that could not be synced */
