@@ -36,7 +36,8 @@ librpc_la_SOURCES = \
 	%D%/unkept.c %D%/unkept.h \
 	%D%/variant.c \
 	%D%/wire.h \
-	%D%/worker.c
+	%D%/worker.c \
+	util/sync_name.h
 librpc_la_CFLAGS = -pthread $(AM_CFLAGS) $(PMEM2_CFLAGS) $(XXHASH_CFLAGS)
 librpc_la_LIBADD = libconnection.la $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(XXHASH_LIBS)
 

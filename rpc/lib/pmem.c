@@ -9,13 +9,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "../../util/sync_name.h"
 
 static void write_memory(struct rpc_memory *memory, void *place, const void *data, size_t len)
 {
@@ -38,20 +38,6 @@ static int persist_memory(struct rpc_memory *memory, const void *place, size_t l
 	return msync((void *) start, (uintptr_t) place + len - start, MS_SYNC) ? -errno : 0;
 }
 
-/* sync_name -- the file's name, too, survives */
-static int sync_name(const char *path, struct connection_error *error)
-{
-	char *copy = strdup(path);
-	int fd = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1, ret = 0;
-
-	if (fd < 0 || fsync(fd))
-		ret = explain_call(error, path, -errno);
-	if (fd >= 0)
-		close(fd);
-	free(copy);
-	return ret;
-}
-
 static int make_file(struct rpc_pmem *pmem, const char *path, uint64_t len,
 		     struct connection_error *error)
 {
@@ -60,18 +46,22 @@ static int make_file(struct rpc_pmem *pmem, const char *path, uint64_t len,
 
 	if (fstat(pmem->fd, &st))
 		return explain_call(error, path, -errno);
-	if (!S_ISREG(st.st_mode) || (uint64_t) st.st_size >= len)
+	if (!S_ISREG(st.st_mode))
 		return 0;
+	if ((uint64_t) st.st_size >= len) {
+		err = -sync_name(path, pmem->fd);
+		return err ? explain_call(error, path, -err) : 0;
+	}
 	/* A file that is too short has content that is somebody else's, unless it is empty. */
 	if (st.st_size)
 		return explain(error, -EUCLEAN,
 			       "%s is no store, or was made with other sizes: it has %lld bytes",
 			       path, (long long) st.st_size);
 	err = posix_fallocate(pmem->fd, 0, (off_t) len);
-	if (!err && fsync(pmem->fd))
-		err = errno;
 	if (!err)
-		return sync_name(path, error);
+		err = -sync_name(path, pmem->fd);
+	if (!err)
+		return 0;
 	if (ftruncate(pmem->fd, 0))
 		err = errno;
 	return explain_call(error, path, -err);

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +13,8 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "../../util/sync_name.h"
 
 #define WAIT_MS 30000
 
@@ -56,24 +57,11 @@ static int fail_file(const char *path, const char *why)
 	return -1;
 }
 
-/* sync_id -- the file and its name; who has made it may have been killed before it did this */
-static int sync_id(const char *path, int fd)
-{
-	char *copy = strdup(path);
-	int dir = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1, ret = 0;
-
-	if (dir < 0 || fsync(fd) || fsync(dir))
-		ret = fail_file(path, strerror(errno));
-	if (dir >= 0)
-		close(dir);
-	free(copy);
-	return ret;
-}
-
 /* read_id_file -- 0 bytes: it is new, or who has made it was killed before it was used */
 static int read_id_file(const char *path, int fd, uint8_t id[PMEMRPC_ID_LEN])
 {
 	struct stat st;
+	int ret;
 
 	if (fstat(fd, &st))
 		return fail_file(path, strerror(errno));
@@ -82,7 +70,8 @@ static int read_id_file(const char *path, int fd, uint8_t id[PMEMRPC_ID_LEN])
 	if (st.st_size ? pread(fd, id, PMEMRPC_ID_LEN, 0) != PMEMRPC_ID_LEN
 		       : pwrite(fd, id, PMEMRPC_ID_LEN, 0) != PMEMRPC_ID_LEN)
 		return fail_file(path, "it can't be read or written");
-	return sync_id(path, fd);
+	ret = sync_name(path, fd);
+	return ret ? fail_file(path, strerror(-ret)) : 0;
 }
 
 /* read_id -- who this client is; made durable before it is used */

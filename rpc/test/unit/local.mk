@@ -26,6 +26,14 @@ test_rpc_flow_SOURCES = %D%/test_rpc_flow.c prov/pmemverbs/test/support/criterio
 test_rpc_flow_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc -I$(srcdir)/rpc/lib
 test_rpc_flow_LDADD = librpc.la $(CRITERION_LIBS)
 
+TESTS += test_rpc_pmem
+check_PROGRAMS += test_rpc_pmem
+test_rpc_pmem_SOURCES = %D%/test_rpc_pmem.c
+test_rpc_pmem_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc -I$(srcdir)/rpc/lib
+test_rpc_pmem_CFLAGS = $(AM_CFLAGS) $(PMEM2_CFLAGS)
+test_rpc_pmem_LDFLAGS = -Wl,--wrap=fsync
+test_rpc_pmem_LDADD = librpc.la $(CRITERION_LIBS)
+
 TESTS += test_rpc_kv
 check_PROGRAMS += test_rpc_kv
 test_rpc_kv_SOURCES = %D%/test_rpc_kv.c rpc/programs/kv.c rpc/programs/kv.h
