@@ -167,6 +167,20 @@ static void find_records(struct rpc_journal *journal)
 	}
 }
 
+int rpc_memory_keep(struct rpc_memory *memory, unsigned char *place, size_t len)
+{
+	unsigned char copy[4096];
+
+	for (size_t at = 0; at < len; at += sizeof(copy)) {
+		size_t part = len - at < sizeof(copy) ? len - at : sizeof(copy);
+
+		/* Where both are the same place, memcpy may leave it alone. */
+		memcpy(copy, place + at, part);
+		memory->write(memory, place + at, copy, part);
+	}
+	return memory->persist(memory, place, len);
+}
+
 int rpc_journal_open(struct rpc_journal *journal, struct rpc_memory *memory, uint64_t secret,
 		     size_t offset, size_t len)
 {
@@ -188,7 +202,7 @@ int rpc_journal_open(struct rpc_journal *journal, struct rpc_memory *memory, uin
 	 * Without this a power failure could leave half of their contents at their places, and no
 	 * record that has the rest.
 	 */
-	ret = rpc_journal_sync(journal, journal->used);
+	ret = rpc_memory_keep(memory, memory->base + offset, RPC_JOURNAL_HEAD + journal->used);
 	if (ret)
 		return ret;
 	write_places(journal, 0, journal->used, ALL);

@@ -44,6 +44,13 @@ struct rpc_memory {
 	int (*persist)(struct rpc_memory *memory, const void *place, size_t len);
 };
 
+/*
+ * rpc_memory_keep -- make durable what was found there; 0 or a negative errno.  A sync that failed
+ * may have left pages that are not on the disk and count as clean: another sync would succeed, and
+ * write nothing.  So they are written to before.
+ */
+int rpc_memory_keep(struct rpc_memory *memory, unsigned char *place, size_t len);
+
 /* One that is being made, as it will be in the journal; each thread that executes calls has one. */
 struct rpc_transaction {
 	unsigned char *bytes;

@@ -145,7 +145,7 @@ int rpc_store_open(struct rpc_store *store, struct rpc_memory *memory,
 	lay_out(store, sizes);
 	rpc_commits_init(&store->commits, &store->lock);
 	/* Who has made it may have been killed before its first word was durable. */
-	ret = rpc_commit_keep(&store->commits, memory->persist(memory, memory->base, RPC_PAGE));
+	ret = rpc_commit_keep(&store->commits, rpc_memory_keep(memory, memory->base, RPC_PAGE));
 	if (ret)
 		return ret;
 	store->secret = head->secret;

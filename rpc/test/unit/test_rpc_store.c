@@ -369,3 +369,105 @@ Test(rpc_log, after_a_failure_nothing_is_made_durable_directly)
 	cr_assert_eq(rpc_store_slot(&after.store, 0)->executed, 1, "half of a call counts");
 	rpc_store_close(&after.store);
 }
+
+/* A page cache: what a failed sync has left clean is not written by the next one. */
+static bool clean[CUT_LEN / 4096];
+
+static void write_cached(struct rpc_memory *memory, void *place, const void *data, size_t len)
+{
+	size_t offset = (size_t) ((unsigned char *) place - memory->base);
+
+	for (size_t page = offset / 4096; len && page <= (offset + len - 1) / 4096; page++)
+		clean[page] = false;
+	cut_write(memory, place, data, len);
+}
+
+/* sync_cached -- the pages; 0, or they are lost */
+static int sync_cached(struct rpc_memory *memory, const void *place, size_t len, bool lose)
+{
+	size_t offset = (size_t) ((const unsigned char *) place - memory->base);
+
+	for (size_t page = offset / 4096; len && page <= (offset + len - 1) / 4096; page++) {
+		if (lose)
+			clean[page] = true;
+		else if (!clean[page])
+			cut_persist(memory, memory->base + page * 4096, 4096);
+	}
+	return lose ? -EIO : 0;
+}
+
+static int lose_cached(struct rpc_memory *memory, const void *place, size_t len)
+{
+	return sync_cached(memory, place, len, true);
+}
+
+static int persist_cached(struct rpc_memory *memory, const void *place, size_t len)
+{
+	return sync_cached(memory, place, len, false);
+}
+
+/* start_again -- the process, in the same page cache */
+static void start_again(const struct fixture *fixture, struct fixture *after)
+{
+	cut_init(&after->cut, fixture->cut.durable);
+	memcpy(after->cut.seen, fixture->cut.seen, CUT_LEN);
+	after->cut.memory.write = write_cached;
+	after->cut.memory.persist = persist_cached;
+}
+
+/* expect_whole -- the call was executed and all of its effect is there, or nothing of it */
+static void expect_whole(const unsigned char *contents, void *arg)
+{
+	static struct fixture left;
+	const unsigned char *place;
+	bool executed;
+
+	(void) arg;
+	cut_init(&left.cut, contents);
+	cr_assert_eq(rpc_store_open(&left.store, &left.cut.memory, &any), 0);
+	place = left.cut.seen + left.store.app;
+	executed = rpc_store_slot(&left.store, 0)->executed;
+	cr_assert_eq(!memcmp(place, "one half", 8), executed);
+	cr_assert_eq(!memcmp(place + 8, " another", 8), executed);
+	rpc_store_close(&left.store);
+}
+
+static void lose_power(struct cut *cut)
+{
+	cut_explore(cut, 4, expect_whole, NULL);
+}
+
+Test(rpc_log, a_record_whose_sync_has_failed_is_durable_before_it_is_carried_out)
+{
+	static struct fixture fixture, after;
+	struct rpc_store *store = &fixture.store;
+	unsigned char *place;
+
+	open_fixture(&fixture, 256);
+	place = fixture.cut.seen + store->app;
+	fixture.cut.memory.write = write_cached;
+	fixture.cut.memory.persist = lose_cached;
+	cr_assert_eq(rpc_store_change(store, &store->own, place, "one half another", 16), 0);
+	cr_assert_eq(rpc_store_executed(store, &store->own, 0, 16, 0, "", 0), -EIO);
+	start_again(&fixture, &after);
+	rpc_store_close(store);
+	after.cut.step = lose_power;
+	cr_assert_eq(rpc_store_open(&after.store, &after.cut.memory, &any), 0);
+	cr_assert_eq(rpc_store_slot(&after.store, 0)->executed, 1);
+	rpc_store_close(&after.store);
+	expect_whole(after.cut.durable, NULL);
+}
+
+Test(rpc_log, a_first_page_whose_sync_has_failed_is_durable_before_the_store_is_used)
+{
+	static struct fixture fixture, after;
+
+	open_fixture(&fixture, 256);
+	start_again(&fixture, &after);
+	rpc_store_close(&fixture.store);
+	memset(after.cut.durable, 0, RPC_PAGE);
+	clean[0] = true;
+	cr_assert_eq(rpc_store_open(&after.store, &after.cut.memory, &any), 0);
+	cr_assert_arr_eq(after.cut.durable, after.cut.seen, RPC_PAGE);
+	rpc_store_close(&after.store);
+}
