@@ -17,7 +17,8 @@ libcommon_la_SOURCES = \
 	%D%/turns.c %D%/turns.h \
 	prov/pmemverbs/agent/flush.c prov/pmemverbs/agent/flush.h \
 	prov/pmemverbs/agent/wire.c prov/pmemverbs/agent/wire.h \
-	prov/pmemverbs/memory/key.c prov/pmemverbs/memory/key.h
+	prov/pmemverbs/memory/key.c prov/pmemverbs/memory/key.h \
+	util/sync_name.h
 
 EXTRA_DIST += %D%/await.sh %D%/pair
 

@@ -14,6 +14,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "../../util/sync_name.h"
 #include "memory.h"
 
 static int complain(const char *path, const char *what, int err)
@@ -64,6 +65,11 @@ static int map_file(struct memory *mem, const char *path, int fd, const struct s
 		if (err)
 			return complain(path, "posix_fallocate", err);
 	}
+	/* What peers commit is of no use if the file is not found after a power failure. */
+	err = -sync_name(path, fd);
+	if (err)
+		return complain(path, "fsync", err);
+	mem->is_file = true;
 	mem->mapped = mem->len;
 	mem->base =
 		mmap(NULL, mem->len, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | MAP_SYNC, fd, 0);

@@ -5,6 +5,7 @@
 #ifndef PMEM_MEMORY_H
 #define PMEM_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +13,7 @@ struct memory {
 	void *base;
 	size_t len;
 	size_t mapped;
+	bool is_file; /* mapped: msync makes it durable */
 	/* Of memory with a file behind it (memory_direct.h), or NULL. */
 	void *file;
 	void (*close)(struct memory *mem);

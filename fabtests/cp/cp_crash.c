@@ -7,7 +7,8 @@
  * directory that is not synced behind a renaming or a making, is told of on standard error, and
  * ends the program with 9.  It also says there when a file system was synced.  PMEM_CP_FS is the
  * type that file systems say that they have.  With PMEM_CP_REALTIME the data of all files are on a
- * realtime device, and syncfs leaves them in its cache.
+ * realtime device, and syncfs leaves them in its cache.  With PMEM_CP_UNNAMED a file that is open
+ * is not found by its name.
  *
  * PMEM_CP_ACCIDENT=KIND:MIB lets something happen once so much was synced or, with read and write,
  * has gone through pread and pwrite:
@@ -58,6 +59,7 @@ int fdatasync(int fd);
 int syncfs(int fd);
 int fstatfs(int fd, struct statfs *fs);
 int ioctl(int fd, unsigned long request, ...);
+int stat(const char *path, struct stat *st);
 int renameat(int olddir, const char *old, int newdir, const char *new);
 ssize_t pread(int fd, void *buf, size_t len, off_t at);
 ssize_t pwrite(int fd, const void *buf, size_t len, off_t at);
@@ -131,7 +133,7 @@ static uint64_t size_of(const char *path)
 {
 	struct stat st;
 
-	return stat(path, &st) ? 0 : (uint64_t) st.st_size;
+	return lstat(path, &st) ? 0 : (uint64_t) st.st_size;
 }
 
 /* crash -- the state is on the disk before what it tells of, if that can be */
@@ -202,6 +204,30 @@ static void path_of(int fd, char *path)
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	len = readlink(link, path, PATH_MAX - 1);
 	path[len < 0 ? 0 : len] = '\0';
+}
+
+static bool is_open(const char *name)
+{
+	DIR *open_files = opendir("/proc/self/fd");
+	const struct dirent *file;
+	char path[PATH_MAX];
+	bool found = false;
+
+	while (open_files && !found && (file = readdir(open_files))) {
+		path_of(atoi(file->d_name), path);
+		found = !strcmp(path, name);
+	}
+	if (open_files)
+		closedir(open_files);
+	return found;
+}
+
+int stat(const char *path, struct stat *st)
+{
+	if (!getenv("PMEM_CP_UNNAMED") || !is_open(path))
+		return fstatat(AT_FDCWD, path, st, 0);
+	errno = ENOENT;
+	return -1;
 }
 
 int fstatfs(int fd, struct statfs *fs)

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
@@ -55,16 +54,12 @@ static void stop(int signo)
 static int persist(void *arg, const void *addr, size_t len)
 {
 	struct target *target = arg;
-	const char *path = target->opts->memory;
-	struct stat st;
 
 	if (target->memory.file)
 		return memory_persist(&target->memory, addr, len);
 	pmv_flush->flush(addr, len);
 	pmv_flush->drain();
-	if (!path || stat(path, &st) || !S_ISREG(st.st_mode))
-		return 0;
-	return pmv_flush->sync((void *) (uintptr_t) addr, len);
+	return target->memory.is_file ? pmv_flush->sync((void *) (uintptr_t) addr, len) : 0;
 }
 
 /* fill_list -- with the buffers that the index does not use */
