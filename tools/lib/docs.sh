@@ -273,6 +273,22 @@ docs_programs()
 	done
 }
 
+# docs_synced -- a target that can't make its file's name durable does not begin
+docs_synced()
+{
+	local command
+
+	gcc -o log log.c append.c -lfabric && gcc -o remote_log remote_log.c -lfabric || return
+	for command in "log new/log 127.0.0.1" "remote_log serve new/log 9555"; do
+		rm -rf new && mkdir new || return
+		# shellcheck disable=SC2086 # words
+		PMEM_CP_ACCIDENT=fail_fsync:/new LD_PRELOAD=$work/plain/.libs/libcp_crash.so timeout 60 ./$command 2>&1 |
+			grep -qx 'new/log: Input/output error' && continue
+		echo "not ok $command goes on although its file's directory can't be synced"
+		return 1
+	done
+}
+
 # docs_list -- the list of programming.md has what was put in front of it, the last first
 docs_list()
 {
