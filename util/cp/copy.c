@@ -482,6 +482,7 @@ int cp_copy_get(struct cp_copy *copy, int into)
 		cp_fail(copy->path, strerror(errno));
 	else if (get.hash) {
 		XXH3_128bits_reset(get.hash);
+		copy->in_memory |= cp_is_in_memory(dir);
 		copy->done = copy->resumed = 0;
 		ret = begin_get(&get, dir) || get_data(&get) || finish_get(&get) ? -1 : 0;
 		cp_part_close(&get.part);

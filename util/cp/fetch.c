@@ -300,8 +300,10 @@ static int take_all(struct cp_copy *copy, const struct list *list, const char *n
 	mode_t mode = cp_keep_begin(*name ? copy->keep : 0, list->keep.mode);
 	int root = -1, err = open_destination(path, mode, &root), ret = 0;
 
-	if (!err)
+	if (!err) {
+		copy->in_memory |= cp_is_in_memory(root);
 		ret = take_list(copy, list, name, path, root);
+	}
 	if (!err && !ret)
 		err = cp_still_works(root);
 	/* What is served as a whole goes into what is there. */

@@ -254,6 +254,11 @@ static void describe(struct cp_copy *copy)
 		       domains[region.domain], methods[region.method]);
 }
 
+static const char *what_they_are(const struct cp_copy *copy)
+{
+	return copy->in_memory ? "are in memory, and not durable" : "are durable";
+}
+
 static void conclude(struct cp_copy *copy)
 {
 	int64_t end = connection_now_ms(), moved = copy->moved;
@@ -268,7 +273,7 @@ static void conclude(struct cp_copy *copy)
 	}
 	if (copy->quiet)
 		return;
-	printf("%s: %" PRIu64 " bytes are durable, checksum ", copy->name, copy->size);
+	printf("%s: %" PRIu64 " bytes %s, checksum ", copy->name, copy->size, what_they_are(copy));
 	for (size_t i = 0; i < CP_DIGEST; i++)
 		printf("%02x", copy->digest[i]);
 	printf("\n");
@@ -403,9 +408,8 @@ static int copy_tree(struct cp_copy *copy, const struct settings *settings)
 		       (double) copy->bytes / MIB * 1000 / (double) took);
 	}
 	if (!copy->quiet)
-		printf("%" PRIu64 " files, %" PRIu64 " bytes are durable; %" PRIu64
-		       " were there already\n",
-		       copy->files, copy->bytes, copy->same);
+		printf("%" PRIu64 " files, %" PRIu64 " bytes %s; %" PRIu64 " were there already\n",
+		       copy->files, copy->bytes, what_they_are(copy), copy->same);
 	if (copy->failed)
 		fprintf(stderr, "fi_pmem_cp: %" PRIu64 " could not be copied\n", copy->failed);
 	return ret;

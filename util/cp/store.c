@@ -12,9 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <linux/magic.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <libpmem2.h>
@@ -101,9 +99,8 @@ static int open_device(struct cp_store *store)
 static void warn_if_closed(const struct cp_store *store)
 {
 	int fd = openat(store->fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	struct statfs fs;
 
-	if (!getenv("FI_PMEMVERBS_DOMAIN") && !fstatfs(store->fd, &fs) && fs.f_type == TMPFS_MAGIC)
+	if (!getenv("FI_PMEMVERBS_DOMAIN") && cp_is_in_memory(store->fd))
 		fprintf(stderr,
 			"fi_pmem_target: nothing can be put into %s: it is in memory (tmpfs), and "
 			"not durable; to try things out, set FI_PMEMVERBS_DOMAIN=mhp\n",

@@ -33,6 +33,7 @@ struct cp_copy {
 	uint64_t keep;      /* CP_TIMES, CP_MODES */
 	bool many;          /* it is one of several, which all go on */
 	uint64_t files, bytes, same, failed; /* of many */
+	bool in_memory;                      /* something was got to where nothing is durable */
 	bool restart;
 	bool quiet;
 	bool verbose;
