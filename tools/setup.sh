@@ -100,9 +100,6 @@ configure_and_make()
 		"$sources/autogen.sh" || return
 	fi
 	cd "$dir" || return
-	# There nothing is built again after a change: what depends on what need not be known, which makes configure
-	# three times as fast.
-	[ -z "${CI-}" ] || set -- "$@" --disable-dependency-tracking
 	if [ ! -f Makefile ] || [ "$sources/configure" -nt Makefile ] ||
 		[ "$(cat options 2>/dev/null)" != "$sources $*" ]; then
 		# libtool is a script: bash, which configure would take, needs twice as long for it as dash.
