@@ -279,6 +279,18 @@ static ssize_t keep(struct pmv_run *run)
 	return 0;
 }
 
+/*
+ * is_behind_flushes -- does what may not pass them have to wait?  Under the lock: since it was
+ * looked at without, another thread's may have taken what this one relies on.
+ */
+static bool is_behind_flushes(struct pmv_initiator *ini)
+{
+	if (!atomic_load(&ini->ordering.flushes))
+		return false;
+	atomic_store(&ini->awaits_flushes, true);
+	return true;
+}
+
 ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method *method)
 {
 	const struct pmv_submission *submission = run->submission;
@@ -315,11 +327,10 @@ ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method
 	run->at = 0;
 	run->immediate = submission->data;
 	*method = waits ? PMV_METHOD_AGENT : chosen.choice.method;
-	if ((run->plan.ask != PMV_MAX_STEPS || (terms.tail && !chosen.choice.persist_first)) &&
-	    atomic_load(&ini->ordering.flushes)) {
-		atomic_store(&ini->awaits_flushes, true);
+	if ((run->plan.ask != PMV_MAX_STEPS ||
+	     ((submission->flags & FI_FENCE) && !chosen.choice.persist_first)) &&
+	    is_behind_flushes(ini))
 		return -FI_EAGAIN;
-	}
 	if (*method == PMV_METHOD_FLUSH)
 		return pmv_rdma_flush_begin(run);
 	ret = waits && !facts.stored ? keep(run) : 0;
@@ -377,6 +388,8 @@ ssize_t pmv_prepare_chain(struct pmv_run *run, struct pmv_chain_request *chain)
 	const struct pmv_plan_facts facts = {.stored = true};
 	ssize_t ret = refuse_chain(ini);
 
+	if (!ret && is_behind_flushes(ini))
+		ret = -FI_EAGAIN;
 	if (!ret)
 		ret = make_chain_request(run, chain);
 	if (ret) {

@@ -21,7 +21,8 @@
  * it has completed, as behind a payload for the agent (submit.c).
  *
  * Nothing else is sure to wait for a FLUSH: a fence may not, nor may a message to the agent.  So
- * what else is fenced, and a request to the agent, is posted only when no FLUSH is under way.
+ * what else is fenced, and a request to the agent, is posted only when no FLUSH is under way: that
+ * is looked at under the lock, as another thread's may just have taken what it is to follow.
  *
  * The range is found, and is dirty no longer, under the lock under which the list is posted: what
  * another thread posts cannot miss it.

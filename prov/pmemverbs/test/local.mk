@@ -117,7 +117,7 @@ test_post_SOURCES = %D%/commit/test_post.c
 test_post_list_SOURCES = %D%/commit/test_post_list.c
 test_prepare_SOURCES = %D%/commit/test_prepare.c
 test_rdma_flush_SOURCES = %D%/commit/test_rdma_flush.c %D%/commit/test_rdma_flush_tail.c %D%/commit/test_rdma_flush_waits.c \
-	%D%/support/flush_rig.c %D%/support/flush_rig.h
+	$(chain_sources) %D%/support/flush_rig.c %D%/support/flush_rig.h
 test_run_SOURCES = %D%/commit/test_run.c
 test_sample_SOURCES = %D%/commit/test_sample.c
 test_store_SOURCES = %D%/commit/test_store.c %D%/commit/test_store_pass.c %D%/commit/test_flush_request.h
