@@ -32,10 +32,11 @@ static uint64_t join(struct pmv_engine_range *range, const struct pmv_range *oth
 	return gap;
 }
 
-/* is_told -- it knows of all that is not durable */
+/* is_told -- it knows of all that is not durable.  Broken: not of what requests took in vain. */
 static bool is_told(const struct pmv_initiator *ini)
 {
-	return !ini->dirty.lost && !atomic_load(&ini->mailbox->sender.unacked);
+	return !ini->dirty.lost && !atomic_load(&ini->broken) &&
+	       !atomic_load(&ini->mailbox->sender.unacked);
 }
 
 /* is_worth -- may such a range be flushed, and is that not rather the agent's to do? */

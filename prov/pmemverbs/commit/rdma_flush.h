@@ -8,7 +8,7 @@
  *  - What the agent has not been told of is known (dirty.h): the range spans all of that.  Where
  *    it spans too much besides, the commit is the agent's.
  *  - What the agent has been asked for is not known any more: while it has not acknowledged all,
- *    commits are its own.
+ *    commits are its own.  If it never will, they fail.
  *  - What earlier FLUSHes cover is durable when this one completes, as the requests of a
  *    connection complete in their order.
  *

@@ -406,3 +406,16 @@ Test(rdma_flush, does_not_hide_what_was_lost)
 	rig_expect_error(pair->home, CONTEXT(2), RIG_WRITTEN, FI_ENOMEM);
 	pair_close(pair);
 }
+
+/* Its request may never have been carried out, and the core knows of no loss. */
+Test(rdma_flush, does_not_hide_what_the_agent_was_asked_for_in_vain)
+{
+	struct pair *pair = flush_rig_open();
+
+	flush_rig_drop_request(pair);
+	accepted(flush_rig_commit(pair, 20000, 64, 3));
+	pair_deliver(pair);
+	cr_expect_eq(flush_rig.count, 0U);
+	rig_expect_error(pair->home, CONTEXT(3), RIG_WRITTEN, FI_ECANCELED);
+	pair_close(pair);
+}

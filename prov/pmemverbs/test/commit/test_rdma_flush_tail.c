@@ -426,3 +426,16 @@ Test(rdma_flush_tail, needs_no_agent)
 	flush_rig_expect_done(pair, 1);
 	pair_close(pair);
 }
+
+Test(rdma_flush_tail, does_not_hide_what_the_agent_was_asked_for_in_vain)
+{
+	struct pair *pair = opened();
+
+	flush_rig_drop_request(pair);
+	accepted(put_tail(pair, TAIL, 8, 3));
+	pair_deliver(pair);
+	cr_expect_eq(flush_rig.atomic_writes, 0);
+	cr_expect_eq(flush_rig.count, 0U);
+	rig_expect_error(pair->home, CONTEXT(3), RIG_WRITTEN, FI_ECANCELED);
+	pair_close(pair);
+}

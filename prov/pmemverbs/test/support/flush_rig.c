@@ -125,3 +125,15 @@ void flush_rig_expect_done(struct pair *pair, int context)
 	rig_expect(pair->home, CONTEXT(context), RIG_WRITTEN);
 	rig_expect_nothing(pair->home);
 }
+
+void flush_rig_drop_request(struct pair *pair)
+{
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMPLETION));
+	/* A range that spans both would be too long. */
+	accepted(flush_rig_commit(pair, 20000, PAIR_LARGE, 2));
+	expect_sent(pair, "W W M");
+	pair_deliver(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	pmv_initiator_break(&pair->from->initiator);
+	rig_expect_error(pair->home, CONTEXT(2), RIG_WRITTEN, FI_ECANCELED);
+}

@@ -32,4 +32,10 @@ void flush_rig_expect(struct pair *pair, size_t offset, size_t len);
 /* flush_rig_expect_done -- all ends, and this one is told alone */
 void flush_rig_expect_done(struct pair *pair, int context);
 
+/*
+ * flush_rig_drop_request -- a commit by the agent that has taken an earlier write is told to have
+ * failed, on a connection that lives: as behind a malformed acknowledgement
+ */
+void flush_rig_drop_request(struct pair *pair);
+
 #endif /* FLUSH_RIG_H */
