@@ -46,12 +46,15 @@ bool pmv_rdma_flush_meets_tail(struct pmv_initiator *ini, const struct fi_rma_io
 
 /*
  * pmv_rdma_flush_is_alone -- nothing earlier is left to be covered, and nobody waits for the end of
- * FLUSHes.  In this order: what leaves the first is in the second by then.
+ * FLUSHes.  In this order: what leaves the first is in the second by then; what leaves that without
+ * an acknowledgement is in the first again, or the connection is broken by then.
  */
 static inline bool pmv_rdma_flush_is_alone(struct pmv_initiator *ini)
 {
 	return !atomic_load(&ini->ordering.wrote_agent) &&
-	       !atomic_load(&ini->mailbox->sender.unacked) && !atomic_load(&ini->awaits_flushes);
+	       !atomic_load(&ini->mailbox->sender.unacked) &&
+	       !atomic_load(&ini->ordering.wrote_agent) && !atomic_load(&ini->broken) &&
+	       !atomic_load(&ini->awaits_flushes);
 }
 
 /* pmv_rdma_flush_begin -- of a run that was planned so; 0 */

@@ -357,6 +357,17 @@ Test(rdma_flush, that_is_not_posted_yet_is_not_taken_for_done)
 	pair_close(pair);
 }
 
+/* Whoever looks may miss what another thread takes, gives up and takes. */
+Test(rdma_flush, is_not_alone_on_a_broken_connection)
+{
+	struct pair *pair = flush_rig_open();
+
+	cr_expect(pmv_rdma_flush_is_alone(&pair->from->initiator));
+	pmv_initiator_break(&pair->from->initiator);
+	cr_expect_not(pmv_rdma_flush_is_alone(&pair->from->initiator));
+	pair_close(pair);
+}
+
 /* Without an agent nobody has noted where it was. */
 Test(rdma_flush, is_no_proof_of_what_was_written_before_it_was_known_to_be_there)
 {
