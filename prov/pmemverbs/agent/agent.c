@@ -156,8 +156,11 @@ void pmv_agent_detach(struct pmv_agent *agent, struct pmv_receiver *receiver, bo
 void pmv_agent_forget(struct pmv_agent *agent, struct pmv_receiver *receiver)
 {
 	pthread_mutex_lock(&agent->lock);
+	/* Whoever stores data holds it: nothing of this endpoint is stored from here on. */
+	pthread_mutex_lock(&agent->regions.chains.lock);
 	pmv_writeback_drop(agent->batch, receiver);
 	pmv_syncing_forget(agent, receiver);
+	pthread_mutex_unlock(&agent->regions.chains.lock);
 	receiver->syncing = false;
 	if (receiver->working)
 		pmv_writeback_free(receiver->work);

@@ -459,7 +459,8 @@ static enum pmv_chain_status locked_step(struct execution *ex, unsigned int i)
 	if (ex->carrier->pages)
 		fault_in_step(ex, &ex->chain->steps[i]);
 	pthread_mutex_lock(&chains->lock);
-	status = execute_step(ex, &ex->chain->steps[i], &done);
+	status = atomic_load(ex->carrier->dropped) ? PMV_CHAIN_LOST
+						   : execute_step(ex, &ex->chain->steps[i], &done);
 	pthread_mutex_unlock(&chains->lock);
 	ex->reply->steps[i].done = done & PMV_REPLY_MOST_DONE;
 	tell_of(ex, i);

@@ -3,10 +3,11 @@
  * chain.h -- executes a chain (chain_message.h)
  *
  * Each step is executed under the lock of all chains of the domain (free_list.h).  So it is atomic
- * against the steps of all other chains and against data that the agent stores.  It is not atomic
- * against writes and atomics that the core executes, nor against the application's own stores.  The
- * lock is not held from one step to the next: a commit may wait for a disk.  Nor is it while a
- * step's pages are read from a file: they are faulted in before.
+ * against the steps of all other chains and against data that the agent stores; and none is
+ * executed when the endpoint that it came by is closed.  It is not atomic against writes and
+ * atomics that the core executes, nor against the application's own stores.  The lock is not held
+ * from one step to the next: a commit may wait for a disk.  Nor is it while a step's pages are read
+ * from a file: they are faulted in before.
  *
  * Nothing that a chain says is believed.  A region is looked for by its key when a step needs it,
  * and is held until the step is done.  A pointer, with its bound, is copied once, and the copy is
@@ -29,6 +30,7 @@ struct pmv_chain_carrier {
 	/* this was stored; commits: a commit will come; the region is held */
 	void (*stored)(void *arg, struct pmv_region *region, uint64_t offset, uint64_t len,
 		       bool commits);
+	const atomic_bool *dropped; /* it may store nothing any more */
 	void *arg;
 };
 

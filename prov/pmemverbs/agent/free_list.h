@@ -11,10 +11,10 @@
  * are given out in the order in which they were put back, so only the first one has to be looked
  * at.
  *
- * The lock is held during one step of a chain, or one store of the agent, and never while something
- * is flushed or synced.  Pages of a file are faulted in before it is taken (pmv_region_fault_in),
- * so that nobody waits for a disk by it.  But they may be evicted in between, or a pointer may have
- * changed: then others wait, too.
+ * The lock is held during one step of a chain, or one store of the agent, and while the requests of
+ * a closed endpoint are dropped; never while something is flushed or synced.  Pages of a file are
+ * faulted in before it is taken (pmv_region_fault_in), so that nobody waits for a disk by it.  But
+ * they may be evicted in between, or a pointer may have changed: then others wait, too.
  */
 #ifndef PMV_FREE_LIST_H
 #define PMV_FREE_LIST_H

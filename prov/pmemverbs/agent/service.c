@@ -104,14 +104,11 @@ static void name_more(struct pmv_agent *agent, struct pmv_receiver *receiver, st
 
 	/* The range of a chain is no place. */
 	name_ranges(agent, work, work->request.count - work->request.chain);
-	if (work->request.chain) {
-		/* A disk's thread may execute it while this one stores data. */
-		agent->batch->beside = true;
+	if (work->request.chain)
 		fault = pmv_chain_work_begin(&agent->regions, work);
-	} else {
+	else
 		fault = pmv_receive_tracker_serve(receiver->receives, &agent->regions,
 						  work->request.data, work);
-	}
 	if (!work->fault)
 		work->fault = fault;
 }

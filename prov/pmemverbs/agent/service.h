@@ -8,7 +8,8 @@
  *
  * One thread at a time serves.  It holds `serving`.  While it looks at mailboxes and endpoints it
  * also holds `lock`, but never while it flushes.  So nobody who opens or closes something waits for
- * a write-back.  If an endpoint is closed meanwhile, its requests are dropped.
+ * a write-back.  If an endpoint is closed meanwhile, its requests are dropped: that waits for one
+ * store at most (writeback.h).
  *
  * Some requests can't be carried out yet: those that have arrived only in part, and those that want
  * a notice while the application has not read as many of that connection's as its queue holds. They

@@ -237,7 +237,6 @@ static struct pmv_sync_group *find_group(struct pmv_sync_disk *disk, unsigned in
 	memset(&group->batch.count, 0,
 	       sizeof(group->batch) - offsetof(struct pmv_writeback_batch, count));
 	group->batch.touch = touch;
-	group->batch.beside = true;
 	TAILQ_INSERT_TAIL(&disk->waiting, group, next);
 	return group;
 }

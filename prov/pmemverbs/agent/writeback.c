@@ -395,20 +395,24 @@ static void note_stored(struct pmv_writeback_batch *batch, const struct pmv_regi
 	batch->stored = work->target;
 }
 
-/* store_apart -- from steps of chains, which a thread of a disk may execute meanwhile */
-static inline void store_apart(const struct pmv_writeback_batch *batch, struct pmv_regions *regions,
-			       const struct pmv_work *work, struct pmv_region *region)
+/*
+ * store_apart -- from other threads' steps of chains, and from who closes the endpoint.  False: it
+ * is closed, and its peer may have written newer data since, on another connection.
+ */
+static bool store_apart(struct pmv_regions *regions, const struct pmv_work *work,
+			struct pmv_region *region)
 {
 	const struct pmv_extent *target = &work->target;
 	const uint8_t *data = pmv_flush_message_data(&work->request);
+	bool dropped;
 
-	if (batch->beside) {
-		pmv_region_fault_in(region, target->offset, target->len, true);
-		pthread_mutex_lock(&regions->chains.lock);
-	}
-	pmv_region_store(region, target->offset, target->len, data);
-	if (batch->beside)
-		pthread_mutex_unlock(&regions->chains.lock);
+	pmv_region_fault_in(region, target->offset, target->len, true);
+	pthread_mutex_lock(&regions->chains.lock);
+	dropped = atomic_load(&work->dropped);
+	if (!dropped)
+		pmv_region_store(region, target->offset, target->len, data);
+	pthread_mutex_unlock(&regions->chains.lock);
+	return !dropped;
 }
 
 /* store -- ordered: no data after a fault, as earlier writes are not durable then */
@@ -425,13 +429,13 @@ static void store(struct pmv_writeback_batch *batch, struct pmv_regions *regions
 		if (!earlier_are_durable(batch, work))
 			work->fault = PMV_FAULT_IO;
 	}
-	/* Its peer may have written newer data since, on another connection. */
-	if (work->fault || atomic_load(&work->dropped))
-		return;
-	region = hold(regions, work, target);
+	region = work->fault ? NULL : hold(regions, work, target);
 	if (!region)
 		return;
-	store_apart(batch, regions, work, region);
+	if (!store_apart(regions, work, region)) {
+		pmv_region_put(regions, region);
+		return;
+	}
 	pmv_count_add(&batch->counts.stores, 1);
 	pmv_count_add(&batch->counts.stored_bytes, target->len);
 	if (target->len) {
@@ -479,9 +483,6 @@ static enum pmv_fault commit_chain(void *arg)
 
 	end_flushes(carried->batch, carried->regions);
 	look_again(carried->regions, work);
-	/* Its peer may have gone on, on another connection. */
-	if (!work->fault && atomic_load(&work->dropped))
-		work->fault = PMV_FAULT_IO;
 	if (!work->fault && !earlier_are_durable(carried->batch, work))
 		work->fault = PMV_FAULT_IO;
 	return work->fault;
@@ -513,13 +514,13 @@ static void execute_chain(struct pmv_writeback_batch *batch, struct pmv_regions 
 	struct carried carried = {batch, regions, work};
 	const struct pmv_chain_carrier carrier = {regions,      work->disk != PMV_DISK_NONE,
 						  work->large,  commit_chain,
-						  chain_stored, &carried};
+						  chain_stored, &work->dropped,
+						  &carried};
 	struct pmv_chain chain;
 	enum pmv_fault fault;
 
-	if (work->fault || atomic_load(&work->dropped) ||
-	    !pmv_chain_decode(pmv_flush_message_data(request), pmv_flush_message_data_len(request),
-			      &chain))
+	if (work->fault || !pmv_chain_decode(pmv_flush_message_data(request),
+					     pmv_flush_message_data_len(request), &chain))
 		return;
 	fault = pmv_chain_execute(&carrier, &chain, work->reply);
 	if (!work->fault)

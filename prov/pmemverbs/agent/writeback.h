@@ -13,6 +13,10 @@
  * and then for data that earlier requests of the connection have stored.  It need not drain for
  * data that they replace, so many appends of records and a tail take two drains, or syncs.
  *
+ * Of a closed endpoint's requests nothing more is stored: its peer may write newer data, on another
+ * connection, as soon as it is closed.  They are dropped under the lock of chains (free_list.h),
+ * under which all data are stored.  So closing waits for one store, or one step, at most.
+ *
  * No region is held from one slice to the next, so closing a region waits for one slice at
  * most; while its disk is synced, for what the other connections of this round sync there, too. Its
  * serial number tells it from a later one that has got the same key.
@@ -58,7 +62,7 @@ struct pmv_work {
 	uint64_t faulted; /* the connection's last request with a fault before this one */
 	bool malformed;
 	bool ended;
-	atomic_bool dropped; /* its endpoint was closed meanwhile: it stores nothing */
+	atomic_bool dropped; /* its endpoint was closed meanwhile: it stores nothing any more */
 	enum pmv_fault fault;
 	uint64_t syncs; /* bit for each sync of the batch with pages of this request */
 	uint64_t disk;  /* of all its pages: disk.h */
@@ -102,7 +106,6 @@ struct pmv_writeback_batch {
 	bool flushed;                           /* ... among that are ranges of requests */
 	bool scattered;                         /* ... and data of the connection besides: */
 	bool touch;                             /* pages that a device wrote */
-	bool beside;                            /* others may execute steps of chains meanwhile */
 	struct pmv_extent stored;               /* last by the connection; len 0: nothing */
 	struct pmv_extent syncs[PMV_MAX_SYNCS]; /* pages that one sync writes */
 	struct pmv_writeback_counts counts;
@@ -144,7 +147,10 @@ uint64_t pmv_writeback_disk(const struct pmv_writeback_batch *batch, unsigned in
 void pmv_writeback_move(struct pmv_writeback_batch *batch, unsigned int first,
 			struct pmv_writeback_batch *to);
 
-/* pmv_writeback_drop -- its endpoint is closed: nobody is told of its requests */
+/*
+ * pmv_writeback_drop -- its endpoint is closed: nobody is told of its requests.  Under the lock of
+ * chains they store nothing behind this.
+ */
 void pmv_writeback_drop(struct pmv_writeback_batch *batch, const struct pmv_receiver *receiver);
 
 /* pmv_writeback_remove -- the same; they are not carried out either */

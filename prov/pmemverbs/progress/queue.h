@@ -40,7 +40,8 @@
  *     send_lock       an operation that uses up a receive of the peer's, while it is posted
  *     place_lock      for a few lines
  *   ready_lock  a queue's: its ready list
- *   chains.lock of a domain: a step of a chain, or data that the agent stores (free_list.h)
+ *   chains.lock of a domain: a step of a chain, or data that the agent stores; requests that
+ *               are to store nothing more (free_list.h)
  *   syncing     a region's, while its pages are synced (region.c)
  *   the others: of the pool and of regions, for a few lines each
  *

@@ -181,6 +181,7 @@ test_getinfo_LDFLAGS = -Wl,--wrap=fi_param_get,--wrap=fi_getinfo
 test_inject_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap \
 	-Wl,--wrap=eventfd,--wrap=epoll_create1,--wrap=epoll_ctl,--wrap=timerfd_create
 test_idle_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=poll,--wrap=ppoll,--wrap=epoll_wait,--wrap=timerfd_settime
+test_service_LDFLAGS = -Wl,--wrap=pmv_region_fault_in
 test_queues_LDFLAGS = -Wl,--wrap=epoll_ctl
 test_keys_LDFLAGS = -Wl,--wrap=fstat
 test_region_LDFLAGS = -Wl,--wrap=pthread_cond_clockwait
