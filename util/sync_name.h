@@ -11,7 +11,7 @@
 
 /*
  * sync_name -- make it durable that the file is there.  It is needed each time that one is opened:
- * who has made it may have been killed before this.  0 or a negative errno.
+ * its maker may have been killed before the sync.  0 or a negative errno.
  */
 static inline int sync_name(const char *path, int fd)
 {

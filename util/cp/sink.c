@@ -84,12 +84,17 @@ static bool one_sync_does(int root)
 	}
 }
 
-/* is_realtime -- XFS: syncfs does not flush the cache of the device that the data are on */
+/*
+ * is_realtime -- XFS: syncfs does not flush the cache of the device that the data are on.  Where
+ * that can't be told, it is taken to be so.
+ */
 static bool is_realtime(int fd)
 {
 	struct fsxattr attr;
 
-	return !ioctl(fd, FS_IOC_FSGETXATTR, &attr) && attr.fsx_xflags & FS_XFLAG_REALTIME;
+	if (ioctl(fd, FS_IOC_FSGETXATTR, &attr))
+		return errno != ENOTTY && errno != EOPNOTSUPP;
+	return attr.fsx_xflags & FS_XFLAG_REALTIME;
 }
 
 /* begin_writing -- all of the group; of some errors only who has begun hears */
@@ -384,7 +389,8 @@ static bool is_same(struct cp_sink *sink, int dir, const char *base, const struc
 
 /*
  * sync_found -- what is there: nobody knows whether it is durable.  With one_sync a syncfs follows,
- * and an fsync of the last such file; else a sync of its directory.  0 or an errno.
+ * and an fsync of the last such file, which flushes the drive's cache; else a sync of its
+ * directory. 0 or an errno.
  */
 static int sync_found(struct cp_sink *sink, int dir, const char *base)
 {
@@ -393,11 +399,13 @@ static int sync_found(struct cp_sink *sink, int dir, const char *base)
 	if (fd < 0)
 		return errno;
 	if (sink->one_sync && !is_realtime(fd)) {
-		int last = sink->found;
-
 		err = check_written(fd, SYNC_FILE_RANGE_WRITE_AND_WAIT);
-		sink->found = fd;
-		fd = last;
+		if (!err) {
+			int last = sink->found;
+
+			sink->found = fd;
+			fd = last;
+		}
 	} else {
 		err = fsync(fd) ? errno : 0;
 	}
@@ -451,7 +459,7 @@ static void sync_there(struct cp_sink *sink, char *answer)
 	sync_dirs(sink);
 	err = sink->dir_err;
 	if (strpbrk(answer, durable)) {
-		if (sink->one_sync)
+		if (!err && sink->one_sync)
 			err = sync_at_once(sink);
 		if (!err)
 			err = cp_still_works(sink->root);

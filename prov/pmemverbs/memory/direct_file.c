@@ -92,6 +92,16 @@ static int check_part(const struct pmv_direct_attr *attr, const struct stat *st,
 	return 0;
 }
 
+/* is_descriptor -- of a file that is open: its name is the caller's affair */
+static bool is_descriptor(const char *path)
+{
+	static const char start[] = "/proc/self/fd/";
+	const char *number = path + strlen(start);
+
+	return !strncmp(path, start, strlen(start)) && *number &&
+	       !number[strspn(number, "0123456789")];
+}
+
 /* check_and_lock -- the lock comes first: before it, others extend the file or unlink it */
 static int check_and_lock(const struct pmv_direct_attr *attr, struct pmv_direct_file *file,
 			  struct pmv_mem *mem)
@@ -109,8 +119,8 @@ static int check_and_lock(const struct pmv_direct_attr *attr, struct pmv_direct_
 	ret = pmv_direct_path_check(file->fd, attr->path, &path, mem);
 	if (!ret && !S_ISREG(st.st_mode))
 		ret = pmv_mem_refuse(mem, FI_EINVAL, "%.80s is no plain file", attr->path);
-	/* Who made it has failed, and taken it away before this opening could lock it. */
-	if (!ret && !st.st_nlink)
+	/* Its maker failed, and unlinked it before it was locked here. */
+	if (!ret && !st.st_nlink && !is_descriptor(attr->path))
 		ret = pmv_mem_refuse(mem, FI_EOPNOTSUPP, "%.80s " PMV_MEM_UNLINKED, attr->path);
 	if (!ret)
 		ret = check_part(attr, &st, &file->len, mem);
@@ -281,24 +291,20 @@ static int lay_out(const struct pmv_direct_file *file, const char *memory)
 /* sync_name -- a new file is found after a power failure only if its directory was written */
 static int sync_name(const struct pmv_direct_file *file, const char *path)
 {
-	char *copy;
+	char *real;
 	int dir, ret;
 
 	if (fsync(file->fd))
 		return -errno;
-	/* Its name is elsewhere, and the caller's affair. */
-	if (!strncmp(path, "/proc/self/fd/", strlen("/proc/self/fd/")))
+	if (is_descriptor(path))
 		return 0;
-	copy = strdup(path);
-	if (!copy)
-		return -ENOMEM;
-	dir = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	free(copy);
-	if (dir < 0)
-		return -errno;
-	/* EINVAL: nothing of a disk, as /dev/fd. */
-	ret = fsync(dir) && errno != EINVAL ? -errno : 0;
-	close(dir);
+	/* The path may be that of a link elsewhere. */
+	real = realpath(path, NULL);
+	dir = real ? open(dirname(real), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	ret = dir < 0 || fsync(dir) ? -errno : 0;
+	if (dir >= 0)
+		close(dir);
+	free(real);
 	return ret;
 }
 

@@ -75,8 +75,8 @@ static int file_persist(struct fi_pmemverbs_file *persisted, const void *addr, s
 	if (at < start || at - start > persisted->len || len > persisted->len - (at - start))
 		return -FI_EINVAL;
 	/*
-	 * Commits to the file go on in between.  No slice is left out because one has failed: a
-	 * later success says that all are durable.
+	 * Commits to the file go on in between.  After an error, too: a later success says that all
+	 * of it is durable.
 	 */
 	do {
 		const struct iovec range = {(void *) at, len < PERSIST_SLICE ? len : PERSIST_SLICE};
