@@ -213,7 +213,12 @@ static struct fid_ep *own(struct pmv_pep *pep, struct fi_info *info)
 
 	if (!pmv_core_keeps_rejected(pep->fabric->core))
 		return NULL;
-	if (!pep->rejecting && fi_domain(pep->fabric->core_fid, info, &pep->rejecting, NULL))
+	if (pep->rejecting && !fi_endpoint(pep->rejecting, info, &ep, NULL))
+		return ep;
+	/* There is none, or it is another device's. */
+	if (pep->rejecting)
+		fi_close(&pep->rejecting->fid);
+	if (fi_domain(pep->fabric->core_fid, info, &pep->rejecting, NULL))
 		pep->rejecting = NULL;
 	return pep->rejecting && !fi_endpoint(pep->rejecting, info, &ep, NULL) ? ep : NULL;
 }
@@ -228,7 +233,7 @@ static void reject(struct pmv_pep *pep, struct fi_info *info, const struct socka
 	if (!info)
 		return;
 	ep = own(pep, info);
-	/* Without its id, it frees the rest; closing the id rejects. */
+	/* fi_reject frees the request, whose id the endpoint has; closing that rejects. */
 	fi_reject(pep->core_fid, info->handle, NULL, 0);
 	if (ep)
 		fi_close(&ep->fid);

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "base/setting.h"
-#include "test/support/dice.h"
 #include "test/support/pair.h"
 #include "test/support/rig.h"
 
@@ -305,7 +304,7 @@ static void *run_churn_reader(void *arg)
 
 static void churn_run(uint64_t flags)
 {
-	enum { ROUNDS = DICE_RUNS(320), COMMITS = 20 };
+	enum { ROUNDS = 100, COMMITS = 20 };
 
 	for (int way = FAKE_CLOSE_CANCELS; way <= FAKE_CLOSE_FORGETS; way++) {
 		struct churn churn = {.rig = rig_open(&(struct rig_options){.cq_size = 4})};
