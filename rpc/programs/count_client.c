@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../util/sync_name.h"
+#include "sync_name.h"
 
 #define WAIT_MS 30000
 

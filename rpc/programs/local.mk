@@ -7,7 +7,7 @@ fi_pmem_rpc_SOURCES = \
 	%D%/count_server.c \
 	%D%/fi_pmem_rpc.c %D%/fi_pmem_rpc.h \
 	util/sync_name.h
-fi_pmem_rpc_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc/lib
+fi_pmem_rpc_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/rpc/lib -I$(srcdir)/util
 fi_pmem_rpc_CFLAGS = -pthread $(AM_CFLAGS)
 fi_pmem_rpc_LDADD = libpmemrpc.la
 
