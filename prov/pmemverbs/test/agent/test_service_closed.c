@@ -182,29 +182,19 @@ static bool is_held(pthread_mutex_t *lock)
 	return held;
 }
 
-static int open_objects(struct rig *rig)
-{
-	int count;
-
-	pthread_mutex_lock(&rig->fake.lock);
-	count = rig->fake.open_objects;
-	pthread_mutex_unlock(&rig->fake.lock);
-	return count;
-}
-
 /* begin_to_close -- until it is done, or waits for the store that calls this */
 static void begin_to_close(void *arg)
 {
 	struct closer *closer = arg;
 	struct pair *target = closer->target;
-	int open = open_objects(target->away);
+	int open = target->away->fake.open_objects;
 
 	if (closer->started)
 		return;
 	closer->started = true;
 	cr_assert_eq(pthread_create(&closer->thread, NULL, close_beside, closer), 0);
 	while (!atomic_load(&closer->closed) &&
-	       (open_objects(target->away) == open || !is_held(&pair_agent(target)->lock)))
+	       (target->away->fake.open_objects == open || !is_held(&pair_agent(target)->lock)))
 		sched_yield();
 	cr_expect_not(atomic_load(&closer->closed));
 }

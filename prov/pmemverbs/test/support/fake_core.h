@@ -11,6 +11,7 @@
 #define FAKE_CORE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -86,7 +87,7 @@ struct fake {
 	int posted_to_closed;
 	int shutdowns;
 	int cq_reads;
-	int open_objects;
+	atomic_int open_objects;
 	int rejections;             /* of connection requests ... */
 	struct fid *rejected;       /* ... the last one's handle ... */
 	uint8_t rejected_with[256]; /* ... and what it was told */
