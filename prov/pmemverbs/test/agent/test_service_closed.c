@@ -182,20 +182,27 @@ static bool is_held(pthread_mutex_t *lock)
 	return held;
 }
 
-/* begin_to_close -- until it is done, or waits for the store that calls this */
+/*
+ * begin_to_close -- until it is done, or waits for the store that calls this: then it has the lock
+ * for good, and not for a moment
+ */
 static void begin_to_close(void *arg)
 {
 	struct closer *closer = arg;
 	struct pair *target = closer->target;
-	int open = target->away->fake.open_objects;
+	int open = target->away->fake.open_objects, held = 0;
 
 	if (closer->started)
 		return;
 	closer->started = true;
 	cr_assert_eq(pthread_create(&closer->thread, NULL, close_beside, closer), 0);
-	while (!atomic_load(&closer->closed) &&
-	       (target->away->fake.open_objects == open || !is_held(&pair_agent(target)->lock)))
+	while (!atomic_load(&closer->closed) && held < 1000) {
+		bool waits = target->away->fake.open_objects != open &&
+			     is_held(&pair_agent(target)->lock);
+
+		held = waits ? held + 1 : 0;
 		sched_yield();
+	}
 	cr_expect_not(atomic_load(&closer->closed));
 }
 
