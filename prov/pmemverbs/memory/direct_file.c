@@ -68,6 +68,9 @@ static void restore(const struct pmv_direct_file *file, const char *path)
 void pmv_direct_file_undo(const struct pmv_direct_file *file, const char *path)
 {
 	restore(file, path);
+	/* A child, or the kernel's end of a ring, may have the description still. */
+	if (file->locked)
+		pmv_direct_file_unlock(file->fd);
 	close(file->fd);
 }
 
