@@ -229,13 +229,9 @@ static int agent_wait_fd(struct fx *fx)
 	struct write write = {.remote = remote, .len = 64, .flags = COMMIT};
 	struct op *ops[8];
 	unsigned int i, k;
-	int fd, ret;
 
 	if (!remote)
 		return -1;
-	ret = fi_control(&link->conn.txcq->fid, FI_GETWAIT, &fd);
-	if (ret)
-		return failed_call(fx, "fi_control", ret);
 	for (i = 0; i < 60; i++) {
 		/* one alone, then some that one event may stand for */
 		for (k = 0; k < 1 + i % ARRAY_SIZE(ops); k++) {
@@ -244,7 +240,7 @@ static int agent_wait_fd(struct fx *fx)
 				return -1;
 		}
 		while (k--) {
-			if (wait_on_fd(fx, link, fd, ops[k]))
+			if (wait_on_fd(fx, link, ops[k]))
 				return -1;
 		}
 	}
@@ -320,15 +316,12 @@ static int agent_wait_fd_elsewhere(struct fx *fx)
 	struct write small = {.remote = remote, .len = 64, .flags = COMMIT};
 	struct write large = {.remote = remote, .len = len, .flags = COMMIT};
 	struct op *op;
-	int i, fd, ret;
+	int i;
 
 	if (!remote)
 		return -1;
-	ret = fi_control(&link->conn.txcq->fid, FI_GETWAIT, &fd);
-	if (ret)
-		return failed_call(fx, "fi_control", ret);
 	for (i = 0; i < 100; i++) {
-		if (write_at(link, &small, &op) || wait_on_fd(fx, link, fd, op))
+		if (write_at(link, &small, &op) || wait_on_fd(fx, link, op))
 			return -1;
 	}
 	if (may_wait(fx, link) || write_at(link, &large, &op) || arrives(fx, remote))

@@ -106,12 +106,14 @@ static int sread_error(struct fx *fx)
 		       : 0;
 }
 
-int wait_on_fd(struct fx *fx, struct link *link, int fd, struct op *op)
+int wait_on_fd(struct fx *fx, struct link *link, struct op *op)
 {
 	struct fid *fids[] = {&link->conn.txcq->fid};
-	struct pollfd pfd = {.fd = fd, .events = POLLIN};
-	int ret;
+	struct pollfd pfd = {.events = POLLIN};
+	int ret = fi_control(fids[0], FI_GETWAIT, &pfd.fd);
 
+	if (ret)
+		return failed_call(fx, "fi_control", ret);
 	while (!op_done(op)) {
 		ret = fi_trywait(link->target->node.fabric, fids, 1);
 		if (!ret && poll(&pfd, 1, 5000) == 0)
@@ -132,16 +134,13 @@ static int wait_fd(struct fx *fx)
 	struct remote *remote = link ? pmem_region(fx, 65536) : NULL;
 	struct write write = {.remote = remote, .len = 64, .flags = COMMIT};
 	struct op *op;
-	int i, fd, ret;
+	int i;
 
 	if (!remote)
 		return -1;
-	ret = fi_control(&link->conn.txcq->fid, FI_GETWAIT, &fd);
-	if (ret)
-		return failed_call(fx, "fi_control", ret);
 	for (i = 0; i < 200; i++) {
 		write.offset = i * 64;
-		if (write_at(link, &write, &op) || wait_on_fd(fx, link, fd, op))
+		if (write_at(link, &write, &op) || wait_on_fd(fx, link, op))
 			return -1;
 	}
 	return linger(link, 20) || remote_same(fx, remote) ? -1 : 0;
@@ -155,13 +154,9 @@ static int wait_fd_many(struct fx *fx)
 	struct write write = {.remote = remote, .len = 64, .flags = COMMIT};
 	struct op *ops[100];
 	unsigned int i;
-	int fd, ret;
 
 	if (!remote)
 		return -1;
-	ret = fi_control(&link->conn.txcq->fid, FI_GETWAIT, &fd);
-	if (ret)
-		return failed_call(fx, "fi_control", ret);
 	for (i = 0; i < ARRAY_SIZE(ops); i++) {
 		write.offset = i * 64;
 		/* plain writes in between, whose internal completions must not end a wait for good
@@ -171,7 +166,7 @@ static int wait_fd_many(struct fx *fx)
 			return -1;
 	}
 	for (i = 0; i < ARRAY_SIZE(ops); i++) {
-		if (wait_on_fd(fx, link, fd, ops[i]))
+		if (wait_on_fd(fx, link, ops[i]))
 			return -1;
 	}
 	return linger(link, 20) || remote_same(fx, remote) ? -1 : 0;

@@ -346,6 +346,6 @@ int get_log(struct link *link, struct log_entry *log, size_t room, size_t wait_f
  * wait_on_fd -- for an operation, on its CQ's descriptor, the way that
  * fi_trywait(3) describes; a look now and then is no way (cases_wait.c)
  */
-int wait_on_fd(struct fx *fx, struct link *link, int fd, struct op *op);
+int wait_on_fd(struct fx *fx, struct link *link, struct op *op);
 
 #endif /* PMEM_FUNCTIONAL_H */

@@ -53,6 +53,7 @@ provider_sources = \
 	prov/pmemverbs/memory/direct.h \
 	prov/pmemverbs/memory/direct_file.c \
 	prov/pmemverbs/memory/direct_file.h \
+	util/sync_name.h \
 	prov/pmemverbs/memory/direct_path.c \
 	prov/pmemverbs/memory/direct_path.h \
 	prov/pmemverbs/memory/dirty.c \

@@ -264,8 +264,7 @@ bool pmv_agent_watch(struct pmv_agent *agent, struct pmv_queue *queue)
 		pmv_agent_start(agent);
 		pthread_mutex_unlock(&agent->lock);
 	}
-	/* Where calls move acknowledgements, whoever moves one wakes who sleeps (pmv_agent_nudge).
-	 */
+	/* Where calls move them, whoever moves one wakes who sleeps (pmv_agent_nudge). */
 	if (!agent->engine->core->manual_progress)
 		pmv_agent_kick(agent);
 	return atomic_load(&agent->running);

@@ -138,8 +138,7 @@ static void drop_edges(struct pmv_agent *agent, struct pmv_queue *queue)
 		queue->edges = false;
 }
 
-/* note_arms -- the application was about to sleep since the last look, or not: does it come back?
- */
+/* note_arms -- was the application about to sleep since the last look: does it come back? */
 static void note_arms(struct pmv_queue *queue, bool armed, int64_t now)
 {
 	queue->comes_back = armed && now - queue->armed_ns < PMV_IDLE_LONGEST_AWAY_NS;

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include "base/log.h"
 #include "memory/direct_path.h"
 #include "memory/disk.h"
+#include "../../../util/sync_name.h"
 
 /* So much is read or written at a time while a file is loaded. */
 #define PMV_LOAD_MAX ((size_t) 16 << 20)
@@ -291,24 +291,11 @@ static int lay_out(const struct pmv_direct_file *file, const char *memory)
 	return ret;
 }
 
-/* sync_name -- a new file is found after a power failure only if its directory was written */
-static int sync_name(const struct pmv_direct_file *file, const char *path)
+static int sync_file(const struct pmv_direct_file *file, const char *path)
 {
-	char *real;
-	int dir, ret;
-
-	if (fsync(file->fd))
-		return -errno;
-	if (is_descriptor(path))
-		return 0;
-	/* The path may be that of a link elsewhere. */
-	real = realpath(path, NULL);
-	dir = real ? open(dirname(real), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	ret = dir < 0 || fsync(dir) ? -errno : 0;
-	if (dir >= 0)
-		close(dir);
-	free(real);
-	return ret;
+	if (!is_descriptor(path))
+		return sync_name(path, file->fd);
+	return fsync(file->fd) ? -errno : 0;
 }
 
 int pmv_direct_file_load(const struct pmv_direct_file *file, char *memory, const char *path,
@@ -319,7 +306,7 @@ int pmv_direct_file_load(const struct pmv_direct_file *file, char *memory, const
 	if (!ret)
 		ret = lay_out(file, memory);
 	if (!ret)
-		ret = sync_name(file, path);
+		ret = sync_file(file, path);
 	if (!ret)
 		return 0;
 	errno = -ret;
