@@ -11,6 +11,7 @@ EXTRA_DIST += \
 	%D%/count-instructions \
 	%D%/coverage \
 	%D%/layers \
+	%D%/names.awk \
 	%D%/setup.sh \
 	%D%/version \
 	%D%/with-systemd
