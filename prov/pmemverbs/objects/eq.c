@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <rdma/fi_errno.h>
 
@@ -28,7 +27,6 @@
 #define MOST_DROPPED 16
 
 #define LOOK_MS 1000 /* whoever sleeps looks so often whether there are descriptors */
-#define NO_DESCRIPTOR_NS 10000000
 
 /*
  * The application's own events of connections have this bit while the core has them.  No
@@ -323,13 +321,16 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 
 int pmv_eq_trywait(struct pmv_eq *eq)
 {
-	bool kept;
+	bool kept, full;
 
 	pthread_mutex_lock(&eq->lock);
 	kept = eq->kept.len || eq->refusals;
+	full = !kept && pmv_strangers_fill(eq);
 	pthread_mutex_unlock(&eq->lock);
 	if (kept)
 		return -FI_EAGAIN;
+	if (full)
+		pmv_strangers_rest();
 	return fi_trywait(eq->fabric->core_fid, (struct fid *[]){&eq->core_fid->fid}, 1);
 }
 
@@ -357,13 +358,12 @@ static ssize_t wait_for_descriptor(struct pmv_eq *eq, int64_t left, int cancel)
  */
 static ssize_t wait_in_core(struct pmv_eq *eq, int64_t left, int cancel)
 {
-	const struct timespec pause = {.tv_nsec = NO_DESCRIPTOR_NS};
 	struct pmv_event peeked;
 	ssize_t ret;
 
 	if (eq->fabric->core->manual_progress && !pmv_strangers_leave_room(eq)) {
 		pmv_cancel_restore(cancel);
-		ret = nanosleep(&pause, NULL) ? -errno : 0;
+		ret = pmv_strangers_rest();
 		pmv_cancel_off();
 		return ret;
 	}

@@ -46,6 +46,8 @@ struct pmv_eq {
 	unsigned int refusals;   /* of their peers, which the application has to be told of */
 	LIST_HEAD(, pmv_pep) listeners; /* bound to the queue, whose connections are sockets */
 	int64_t next_look_ms;           /* for those who say nothing (strangers.h) */
+	int64_t next_count_ms;          /* of the descriptors, by pmv_strangers_fill */
+	bool full;                      /* what that has found: none is left */
 	atomic_bool has_tickets;        /* for one of them, or there will be none (tickets.h) */
 };
 

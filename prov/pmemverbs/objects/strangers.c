@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -15,6 +16,7 @@
 #include "objects/handshake.h"
 
 #define LOOK_MS 1000
+#define REST_MS 10
 
 /* A target may have many endpoints, and a peer may be slow: who is silent has this long. */
 #define PATIENT_MS 10000
@@ -43,6 +45,27 @@ bool pmv_strangers_leave_room(struct pmv_eq *eq)
 		PMV_WARN(EQ, "no descriptor is left for another connection: raise the limit "
 			     "(ulimit -n), or close endpoints whose peers have gone\n");
 	return false;
+}
+
+bool pmv_strangers_fill(struct pmv_eq *eq)
+{
+	int64_t now;
+
+	if (LIST_EMPTY(&eq->listeners))
+		return false;
+	now = pmv_clock_ms();
+	if (eq->full || now >= eq->next_count_ms) {
+		eq->next_count_ms = now + REST_MS;
+		eq->full = !pmv_strangers_leave_room(eq);
+	}
+	return eq->full;
+}
+
+int pmv_strangers_rest(void)
+{
+	const struct timespec rest = {.tv_nsec = REST_MS * 1000000};
+
+	return nanosleep(&rest, NULL) ? -errno : 0;
 }
 
 /*

@@ -24,4 +24,13 @@ void pmv_strangers_look(struct pmv_eq *eq);
  */
 bool pmv_strangers_leave_room(struct pmv_eq *eq);
 
+/*
+ * pmv_strangers_fill -- the same of a queue whose descriptor is about to be waited for, with the
+ * queue's lock.  While there was room, it looks again after 10 ms only.
+ */
+bool pmv_strangers_fill(struct pmv_eq *eq);
+
+/* pmv_strangers_rest -- until there may be room again; 0, or a negative errno: a signal came */
+int pmv_strangers_rest(void);
+
 #endif /* PMV_STRANGERS_H */

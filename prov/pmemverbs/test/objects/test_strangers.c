@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "objects/strangers.h"
@@ -14,6 +15,18 @@
 #include "test/support/tcp_silence.h"
 
 #define MOST 160
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+
+static int rests;
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+	(void) time;
+	(void) left;
+	rests++;
+	return 0;
+}
 
 /* A queue with a listener of our own making, and one connection to that. */
 struct target {
@@ -117,5 +130,29 @@ Test(strangers, end_when_no_descriptor_is_left)
 	begin(&target);
 	use_descriptors(MOST);
 	cr_expect(has_ended(&target, 1000));
+	end(&target);
+}
+
+/* Who waits for the queue's descriptor would be told again and again of who can't be accepted. */
+Test(strangers, are_not_waited_for_without_a_rest_while_no_descriptor_is_left)
+{
+	struct target target;
+	struct pmv_eq *eq;
+
+	begin(&target);
+	eq = pmv_to_eq(target.eq);
+	cr_expect_eq(pmv_eq_trywait(eq), 0);
+	use_descriptors(MOST);
+	eq->next_count_ms = INT64_MAX;
+	cr_expect_eq(pmv_eq_trywait(eq), 0);
+	cr_expect_eq(rests, 0, "the descriptors have just been counted");
+	eq->next_count_ms = 0;
+	for (int i = 1; i <= 3; i++) {
+		cr_expect_eq(pmv_eq_trywait(eq), 0);
+		cr_expect_eq(rests, i);
+	}
+	close(MOST - 1);
+	cr_expect_eq(pmv_eq_trywait(eq), 0);
+	cr_expect_eq(rests, 3);
 	end(&target);
 }
