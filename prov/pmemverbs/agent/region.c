@@ -176,11 +176,25 @@ static uint64_t disk_of(const struct pmv_region_attr *attr)
 	return attr->direct ? pmv_direct_disk(attr->direct) : pmv_files_disk(attr->files);
 }
 
+/* insert -- false: without memory, or where the key is known already */
+static bool insert(struct pmv_regions *regions, struct pmv_region *region)
+{
+	bool own = region->attr.key == PMV_REGION_NO_KEY &&
+		   !(region->attr.use & (PMV_REGION_REMOTE | PMV_REGION_READ));
+	struct pmv_region **node;
+
+	do {
+		if (own)
+			region->attr.key = --regions->last_own_key;
+		node = tsearch(region, &regions->tree, pmv_key_compare);
+	} while (own && node && *node != region);
+	return node && *node == region;
+}
+
 struct pmv_region *pmv_region_add(struct pmv_regions *regions, const struct pmv_region_attr *attr)
 {
 	size_t iov_len = attr->iov_count * sizeof(*attr->iov);
 	struct pmv_region *region = calloc(1, sizeof(*region) + iov_len);
-	struct pmv_region **node = NULL;
 	bool added;
 
 	if (!region)
@@ -195,10 +209,9 @@ struct pmv_region *pmv_region_add(struct pmv_regions *regions, const struct pmv_
 		region->len += attr->iov[i].iov_len;
 
 	pthread_mutex_lock(&regions->lock);
-	if (!(attr->use & PMV_REGION_PMEM) || reserve_pieces(regions, attr->iov_count))
-		node = tsearch(region, &regions->tree, pmv_key_compare);
+	added = (!(attr->use & PMV_REGION_PMEM) || reserve_pieces(regions, attr->iov_count)) &&
+		insert(regions, region);
 	region->serial = ++regions->last_serial;
-	added = node && *node == region;
 	if (added && (attr->use & PMV_REGION_PMEM))
 		add_pieces(regions, region);
 	pthread_mutex_unlock(&regions->lock);

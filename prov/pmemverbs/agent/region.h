@@ -37,6 +37,9 @@ enum pmv_loss {
 	PMV_LOST_FAULT,                        /* there was no memory behind one of its pages */
 };
 
+/* Peers can't reach it, and the core has no key for it: it gets one that no other region has. */
+#define PMV_REGION_NO_KEY UINT32_MAX
+
 struct pmv_count;
 struct pmv_watch;
 
@@ -78,6 +81,7 @@ struct pmv_regions {
 	struct pmv_piece *pieces; /* of persistent regions, by address */
 	atomic_size_t num_pieces;
 	uint32_t last_id;
+	uint32_t last_own_key; /* that a region got for want of a core's */
 	uint64_t last_serial;
 	struct pmv_chains chains;  /* that use them ... */
 	atomic_uint large_results; /* ... and memories for what these read: large_results.h */

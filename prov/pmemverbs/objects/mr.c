@@ -391,7 +391,7 @@ static bool open_flushable(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, 
 
 /*
  * open_core -- the core's region.  The core's key must fit into 32 bits, as the keys of all
- * providers so far do.
+ * providers so far do.  libfabric since 2.2 has none for what peers can't reach.
  */
 static int open_core(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, uint64_t flags,
 		     struct pmv_attr *attr)
@@ -407,6 +407,8 @@ static int open_core(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, uint64
 	if (ret)
 		return explain_failure(ret, mr_attr, attr->pmem);
 	key = fi_mr_key(mr->core_fid);
+	if (key == FI_KEY_NOTAVAIL && !(mr_attr->access & (FI_REMOTE_READ | FI_REMOTE_WRITE)))
+		key = PMV_REGION_NO_KEY;
 	if (domain->keyed && key > UINT32_MAX) {
 		PMV_WARN(MR, "the core's key %#llx leaves no room for attributes\n",
 			 (unsigned long long) key);
@@ -443,7 +445,7 @@ static int introduce(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr,
 {
 	struct pmv_domain *domain = mr->domain;
 	struct pmv_region_attr region = {
-		.key = (uint32_t) fi_mr_key(mr->core_fid),
+		.key = (uint32_t) pmv_key_core(mr->mr_fid.key),
 		.persist = attr->persist,
 		.use = (attr->writable ? PMV_REGION_REMOTE : 0) |
 		       (attr->readable ? PMV_REGION_READ : 0) |

@@ -186,6 +186,27 @@ Test(region, that_peers_may_not_write_is_none_of_theirs)
 	cr_expect_not(is_in(KEY, START, 1, 0));
 }
 
+Test(region, without_a_key_gets_one_of_its_own)
+{
+	struct iovec iov = {memory, SIZE};
+	struct pmv_region *all[4];
+
+	/* One that peers can reach keeps its key, whatever that is. */
+	all[0] = make(PMV_REGION_NO_KEY, PMV_DMP, PMV_REGION_REMOTE, START, &iov, 1);
+	all[1] = make(PMV_REGION_NO_KEY - 1, PMV_DMP, PMV_REGION_READ, START, &iov, 1);
+	all[2] = make(PMV_REGION_NO_KEY, PMV_DMP, PMV_REGION_PMEM, START, &iov, 1);
+	all[3] = make(PMV_REGION_NO_KEY, PMV_DMP, PMV_REGION_PMEM, START, &iov, 1);
+	cr_expect(is_in(PMV_REGION_NO_KEY, START, 1, 0));
+	for (int i = 0; i < 4; i++) {
+		cr_assert_not_null(all[i]);
+		cr_assert_eq(pmv_region_hold(&regions, all[i]->attr.key, all[i]->serial), all[i]);
+		pmv_region_put(&regions, all[i]);
+		cr_expect_eq(is_in(all[i]->attr.key, START, 1, 0), i == 0);
+	}
+	for (int i = 0; i < 4; i++)
+		pmv_region_remove(&regions, all[i]);
+}
+
 /* Persistent memory by address, where regions overlap, touch and go */
 
 #define PLAIN_REGIONS 12

@@ -238,3 +238,27 @@ Test(mr, is_refused_where_its_key_would_be_counted, .init = key_dirs_make, .fini
 	rig->info->domain_attr->mr_mode = FI_MR_PROV_KEY;
 	rig_close(rig);
 }
+
+/* As libfabric since 2.2 has it. */
+Test(mr, has_no_key_of_the_cores_if_peers_can_not_reach_it)
+{
+	struct fid_mr *local, *received[2], *mr;
+	struct rig *rig = rig_open(NULL);
+	struct pmv_attr attr;
+
+	rig->fake.remote = FI_REMOTE_WRITE | FI_REMOTE_READ;
+	accepted(reg(rig, FI_SEND | FI_WRITE, 0, &local));
+	for (int i = 0; i < 2; i++) {
+		accepted(reg(rig, FI_RECV, FI_PMEM, &received[i]));
+		cr_expect(pmv_mr_kind(pmv_to_domain(rig->domain), received[i], &attr));
+		cr_expect_eq(attr.persist, PMV_WSP);
+	}
+	accepted(reg(rig, FI_REMOTE_READ, 0, &mr));
+	accepted(fi_close(&mr->fid));
+	rig->fake.remote = FI_REMOTE_WRITE;
+	refused(reg(rig, FI_REMOTE_READ, 0, &mr), FI_EKEYREJECTED);
+	for (int i = 0; i < 2; i++)
+		accepted(fi_close(&received[i]->fid));
+	accepted(fi_close(&local->fid));
+	rig_close(rig);
+}

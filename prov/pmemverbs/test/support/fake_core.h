@@ -98,6 +98,8 @@ struct fake {
 	uint8_t sent[256];
 	size_t rejected_len;
 
+	uint64_t remote; /* only regions with one of these rights have a key; 0: all have one */
+
 	/* Called before an operation is looked at, without locks: what another thread might do. */
 	void (*on_post)(struct fake *fake, const struct fake_post *post, void *arg);
 	void *on_post_arg;

@@ -347,6 +347,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 	int ret = fake_may_open(fake);
 	bool chosen =
 		!(fake->domain_info->domain_attr->mr_mode & FI_MR_PROV_KEY) && attr->requested_key;
+	uint64_t key = chosen ? attr->requested_key : ++last_key;
 	struct fake_mr *mr;
 
 	(void) flags;
@@ -356,8 +357,9 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 	mr->fake = fake;
 	mr->fake->open_objects++;
 	pthread_mutex_lock(&fake_network);
-	testcore_mr_init(&mr->core, &mr->fake->mrs, attr, chosen ? attr->requested_key : ++last_key,
-			 &mr_fi_ops);
+	if (fake->remote && !(attr->access & fake->remote))
+		key = FI_KEY_NOTAVAIL;
+	testcore_mr_init(&mr->core, &mr->fake->mrs, attr, key, &mr_fi_ops);
 	pthread_mutex_unlock(&fake_network);
 	*mr_fid = &mr->core.fid;
 	return 0;
