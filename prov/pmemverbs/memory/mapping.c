@@ -141,10 +141,8 @@ static int detect_page(const struct place *place, const char *fs, const struct p
 	struct pmv_mem *mem = place->mem;
 
 	mem->backing = PMV_FILE;
-	if (medium->known && medium->persist == PMV_NONE) {
-		mem->backing = PMV_VOLATILE_FS;
-		return REFUSE(place, "lies on %s" EMULATE, medium->what);
-	}
+	if (medium->known && medium->persist == PMV_NONE)
+		return REFUSE(place, "lies on %s" DECLARE, medium->what);
 	mem->persist = PMV_PAGE;
 	snprintf(mem->what, sizeof(mem->what), "%s%s%s, %s%sdurable by msync%s", place->name,
 		 *fs ? " on " : "", fs, medium->what, medium->known ? ", " : "",

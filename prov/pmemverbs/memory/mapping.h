@@ -20,7 +20,8 @@ enum pmv_backing {
 	PMV_ANON,        /* anonymous memory, private or shared */
 	PMV_PRIVATE,     /* a private mapping of a file */
 	PMV_VOLATILE_FS, /* a file in memory: tmpfs, ramfs, hugetlbfs, memfd */
-	PMV_FILE,   /* a file or block device through the page cache, or DAX without MAP_SYNC */
+	PMV_FILE,   /* a file or block device through the page cache, or DAX without MAP_SYNC; the
+		     * medium below may be volatile nevertheless */
 	PMV_FSDAX,  /* a file mapped with MAP_SYNC */
 	PMV_DEVDAX, /* device DAX */
 };

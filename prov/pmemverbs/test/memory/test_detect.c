@@ -103,7 +103,7 @@ Test(detect, e820_proves_nothing)
 	file(2, PMEM0, "/mnt/pmem/a");
 	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_DEVDAX, "e820");
 	expect_refused(1, 1, FI_EOPNOTSUPP, PMV_FSDAX, "e820");
-	expect_refused(2, 1, FI_EOPNOTSUPP, PMV_VOLATILE_FS, "e820");
+	expect_refused(2, 1, FI_EOPNOTSUPP, PMV_FILE, "e820");
 }
 
 Test(detect, a_device_is_known_by_its_number_not_its_name)

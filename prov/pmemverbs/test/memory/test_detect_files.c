@@ -149,14 +149,14 @@ Test(detect, a_disk_may_be_made_of_memory)
 		device("block", dev, dir);
 		mount_fs((unsigned int) (60 + i), dev, "/mnt/x", "ext4 /dev/x rw");
 		file(i, dev, "/mnt/x/a");
-		expect_refused(i, 1, FI_EOPNOTSUPP, PMV_VOLATILE_FS, "RAM disk");
+		expect_refused(i, 1, FI_EOPNOTSUPP, PMV_FILE, "RAM disk");
 	}
 	mapper();
 	region(REGION0, "memory_controller", "0");
 	slave(DM, "pmem0", REGION0 "/namespace0.0/block/pmem0");
 	slave(DM, "zram12", "devices/virtual/block/zram12");
 	file(10, "fd:00", "/mnt/dm/a");
-	expect_refused(10, 1, FI_EOPNOTSUPP, PMV_VOLATILE_FS, "zram12");
+	expect_refused(10, 1, FI_EOPNOTSUPP, PMV_FILE, "zram12");
 }
 
 Test(detect, a_volatile_region_as_a_disk)
@@ -165,7 +165,7 @@ Test(detect, a_volatile_region_as_a_disk)
 	put(REGION0, "devtype", "nd_volatile");
 	pmem_disk();
 	file(0, PMEM0, "/mnt/pmem/a");
-	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_VOLATILE_FS, "region0");
+	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, "region0");
 }
 
 Test(detect, a_loop_device_keeps_what_its_file_keeps)
@@ -180,7 +180,7 @@ Test(detect, a_loop_device_keeps_what_its_file_keeps)
 	put("devices/virtual/block/loop0", "loop/backing_file", "/data/image");
 	expect(0, 1, PMV_PAGE, PMV_FILE);
 	put("devices/virtual/block/loop0", "loop/backing_file", "/dev/shm/image");
-	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_VOLATILE_FS, "loop0");
+	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, "loop0");
 	put("devices/virtual/block/loop0", "loop/backing_file", "/data/image (deleted)");
 	expect(0, 1, PMV_PAGE, PMV_FILE);
 	put("devices/virtual/block/loop0", "loop/backing_file", "/mnt/loop/image");
@@ -202,7 +202,7 @@ Test(detect, btrfs)
 	expect(0, 1, PMV_PAGE, PMV_FILE);
 	cr_assert(strstr(mem.what, "sda"), "%s", mem.what);
 	file(1, "00:31", "/mnt/z/a");
-	expect_refused(1, 1, FI_EOPNOTSUPP, PMV_VOLATILE_FS, "zram0");
+	expect_refused(1, 1, FI_EOPNOTSUPP, PMV_FILE, "zram0");
 
 	/* Another file system, whose source is a device of the same number, but no disk. */
 	mount_fs(62, "00:32", "/mnt/c", "zfs /dev/char rw");
@@ -230,7 +230,7 @@ Test(detect, names_with_blanks)
 	file(1, "00:31", "/mnt/- - tmpfs/a");
 	expect(0, 1, PMV_PAGE, PMV_FILE);
 	cr_assert(strstr(mem.what, "sda"), "%s", mem.what);
-	expect_refused(1, 1, FI_EOPNOTSUPP, PMV_VOLATILE_FS, "zram0");
+	expect_refused(1, 1, FI_EOPNOTSUPP, PMV_FILE, "zram0");
 
 	/* The beginning of a long one is another device's name. */
 	memset(source, 'x', sizeof(source));
@@ -311,7 +311,7 @@ Test(detect, a_mapped_block_device)
 	vma(1, 1, "rw-s", DEVTMPFS, 8, "/dev/zram0", FLAGS);
 	vma(2, 1, "rw-s", DEVTMPFS, 9, "/dev/gone", FLAGS);
 	expect(0, 1, PMV_PAGE, PMV_FILE);
-	expect_refused(1, 1, FI_EOPNOTSUPP, PMV_VOLATILE_FS, "RAM disk");
+	expect_refused(1, 1, FI_EOPNOTSUPP, PMV_FILE, "RAM disk");
 	expect_refused(2, 1, FI_EOPNOTSUPP, PMV_UNKNOWN, "sysfs");
 }
 

@@ -155,7 +155,7 @@ Test(detect, what_sysfs_fails_to_tell_may_be_volatile)
 		unreadable("devices/virtual/block/loop0", "loop/backing_file", directory);
 		unreadable(REGION0, "devtype", directory);
 		for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++)
-			expect_refused(i, 1, FI_EOPNOTSUPP, PMV_VOLATILE_FS, "sysfs failed");
+			expect_refused(i, 1, FI_EOPNOTSUPP, PMV_FILE, "sysfs failed");
 	}
 }
 
