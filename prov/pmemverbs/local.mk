@@ -69,6 +69,8 @@ provider_sources = \
 	prov/pmemverbs/memory/mapping.h \
 	prov/pmemverbs/memory/mount.c \
 	prov/pmemverbs/memory/mount.h \
+	prov/pmemverbs/memory/overlay.c \
+	prov/pmemverbs/memory/overlay.h \
 	prov/pmemverbs/memory/platform.c \
 	prov/pmemverbs/memory/platform.h \
 	prov/pmemverbs/memory/ring.c \

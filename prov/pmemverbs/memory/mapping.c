@@ -11,6 +11,7 @@
 #include <rdma/fi_errno.h>
 
 #include "memory/mount.h"
+#include "memory/overlay.h"
 #include "memory/platform.h"
 
 #define DECLARE "; FI_PMEMVERBS_DOMAIN can declare what survives a power failure there"
@@ -28,7 +29,8 @@ static const char *const disks[] = {
 };
 static const char *const volatiles[] = {"tmpfs", "ramfs", "hugetlbfs", "devtmpfs", "rootfs", NULL};
 
-/* is_durable -- for a file below other devices; the definition is at the end */
+/* detect, is_durable -- for a file below other devices; the definitions are at the end */
+static int detect(const struct pmv_mapped *file, unsigned int depth, struct pmv_mem *mem);
 static bool is_durable(const char *path, const struct pmv_node *node, unsigned int depth,
 		       int *numa_node);
 
@@ -145,7 +147,7 @@ static int detect_page(const struct place *place, const char *fs, const struct p
 		return REFUSE(place, "lies on %s" DECLARE, medium->what);
 	mem->persist = PMV_PAGE;
 	snprintf(mem->what, sizeof(mem->what), "%s%s%s, %s%sdurable by msync%s", place->name,
-		 *fs ? " on " : "", fs, medium->what, medium->known ? ", " : "",
+		 *fs ? " on " : "", fs, medium->what, *medium->what ? ", " : "",
 		 dax ? "; with DAX (mount -o dax, mmap with MAP_SYNC) it would be faster" : "");
 	return 0;
 }
@@ -186,21 +188,57 @@ static int detect_block(const struct place *place, unsigned int depth)
 	return detect_page(place, "", &medium);
 }
 
-/*
- * detect_overlay -- the file may lie on any file system, and this one is not always
- * visible (never in a container).  Files in memory have no extents.
- */
-static int detect_overlay(const struct place *place)
+/* detect_upper -- of overlayfs: as if the file lay in its upper directory, where writes go */
+static int detect_upper(const struct place *place, const char *path, const struct pmv_node *node,
+			unsigned int depth)
 {
-	const struct pmv_medium unknown = {.numa_node = -1};
+	const struct pmv_mapped upper = {node->dev, node->ino, .shared = true, .path = path};
+	struct pmv_mem below, *mem = place->mem;
+	int ret;
+
+	if (depth >= PMV_PLATFORM_DEPTH)
+		return REFUSE(place,
+			      "is on overlayfs, whose upper directory can't be followed" DECLARE);
+	ret = detect(&upper, depth + 1, &below);
+	mem->backing = below.backing;
+	mem->numa_node = below.numa_node;
+	if (ret)
+		return REFUSE(place, "is on overlayfs, and its upper directory %s", below.what);
+	mem->persist = below.persist;
+	snprintf(mem->what, sizeof(mem->what), "%s on overlayfs above %.210s", place->name,
+		 below.what);
+	return 0;
+}
+
+/*
+ * detect_overlay -- a file that is written lies in the upper directory, on any file system.  In a
+ * container this directory can't be seen.  Then at least it is no file in memory: those have no
+ * extents.
+ */
+static int detect_overlay(const struct place *place, unsigned int depth)
+{
+	struct pmv_medium medium;
+	struct pmv_node upper;
+	char path[PATH_MAX];
 
 	if (place->fs.ignores_msync)
 		return REFUSE(place, "is on overlayfs with the option volatile, which ignores "
 				     "msync" EMULATE);
+	if (!place->fs.layered)
+		return REFUSE(place, "is on overlayfs without an upper directory, so nobody can "
+				     "write it");
 	if (!place->here || !pmv_platform.has_extents(place->file->path))
 		return REFUSE(place,
 			      "is on overlayfs, and it is not known to be on a disk" DECLARE);
-	return detect_page(place, "overlayfs", &unknown);
+	/* What lies on the same overlayfs is another directory, of the same name. */
+	if (pmv_overlay_find(place->fs.upper, path, &upper) && upper.dev != place->fs.dev)
+		return detect_upper(place, path, &upper, depth);
+	/* Older kernels show the device of the layer below. */
+	if (!pmv_platform_block(place->file->dev, depth, is_durable, &medium))
+		medium = (struct pmv_medium){.numa_node = -1,
+					     .what = "on a disk that can't be seen here"};
+	place->mem->numa_node = medium.numa_node;
+	return detect_page(place, "overlayfs", &medium);
 }
 
 /* detect_hidden -- a file on a file system that is not mounted in this mount namespace */
@@ -275,7 +313,7 @@ static int detect(const struct pmv_mapped *file, unsigned int depth, struct pmv_
 	if (is_one_of(fs, disks))
 		return detect_disk(&place, depth);
 	if (!strcmp(fs, "overlay"))
-		return detect_overlay(&place);
+		return detect_overlay(&place, depth);
 	if (is_one_of(fs, volatiles)) {
 		mem->backing = PMV_VOLATILE_FS;
 		return REFUSE(&place, "is on %s, which is volatile" EMULATE, fs);

@@ -8,6 +8,8 @@
 #include <libmount.h>
 #include <rdma/fi_errno.h>
 
+#include "memory/overlay.h"
+
 /* With one of these options a file system leaves what msync writes in a cache. */
 static const char *const no_barriers[] = {
 	"nobarrier",              /* ext4, xfs, btrfs, f2fs, gfs2, nilfs2 */
@@ -60,7 +62,11 @@ static void describe(struct libmnt_fs *fs, struct pmv_mount *mount)
 		strcpy(mount->source, source);
 	if (!options)
 		options = "";
-	mount->ignores_msync = has_option(options, "volatile");
+	/* Newer kernels show the second. */
+	mount->ignores_msync =
+		has_option(options, "volatile") || has_option(options, "fsync=volatile");
+	mount->layered = has_option(options, "upperdir");
+	pmv_overlay_upper(options, mount->upper);
 	mount->realtime = has_option(options, "rtdev");
 	mount->no_barrier = no_barrier(mount->type, options);
 }

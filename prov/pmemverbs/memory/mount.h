@@ -3,6 +3,7 @@
 #ifndef PMV_MOUNT_H
 #define PMV_MOUNT_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -12,6 +13,8 @@ struct pmv_mount {
 	char type[32];          /* empty: not found */
 	char source[256];       /* the device's path, if it has one; decoded */
 	bool ignores_msync;     /* overlayfs with the option volatile */
+	bool layered;           /* overlayfs with an upper directory, which can be written ... */
+	char upper[PATH_MAX];   /* ... here; empty: it is not certain where */
 	bool realtime;          /* XFS with a second device for data */
 	const char *no_barrier; /* the option that lets msync end too early, or NULL */
 };

@@ -20,9 +20,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* Devices on top of devices: more than anybody uses, few enough for recursive calls. */
-#define MAX_DEPTH 8
-
 /* to_parent -- false: there is none */
 static bool to_parent(char *path)
 {
@@ -218,7 +215,7 @@ static bool add_loop(const struct walk *walk, const char *device, unsigned int d
 	struct pmv_node node;
 	int numa;
 
-	if (depth >= MAX_DEPTH)
+	if (depth >= PMV_PLATFORM_DEPTH)
 		return false;
 	if (!read_attribute(device, "loop/backing_file", path, sizeof(path))) {
 		if (is_absent())
@@ -258,7 +255,7 @@ static bool add_slaves(const struct walk *walk, const char *device, unsigned int
 	for (int i = 0; i < count; i++) {
 		const char *name = entries[i]->d_name;
 
-		if (depth < MAX_DEPTH && resolve_link(slaves, name, slave))
+		if (depth < PMV_PLATFORM_DEPTH && resolve_link(slaves, name, slave))
 			add_block(walk, slave, depth + 1);
 		else
 			add_medium(walk->sum, PMV_PAGE, -1, "%.60s, which can't be followed", name);

@@ -46,6 +46,9 @@ struct pmv_medium {
 	char what[96];            /* the device that decided it */
 };
 
+/* Devices on top of devices: more than anybody uses, few enough for recursive calls. */
+#define PMV_PLATFORM_DEPTH 8
+
 /* Does msync make data in a file durable?  A loop device keeps what its file keeps. */
 typedef bool (*pmv_platform_durable)(const char *path, const struct pmv_node *node,
 				     unsigned int depth, int *numa_node);

@@ -244,61 +244,6 @@ Test(detect, names_with_blanks)
 	cr_assert(!strstr(mem.what, "sda"), "%s", mem.what);
 }
 
-Test(detect, overlayfs)
-{
-	mount_fs(60, "00:30", "/o", "overlay overlay rw,lowerdir=/l,upperdir=/u,workdir=/w");
-	node("/o/a", "00:30", 7, S_IFREG, "00:00")->mount = 60;
-	node("/o/other-numbers", "00:41", 8, S_IFREG, "00:00")->mount = 60;
-	file(0, "00:30", "/o/a");
-	file(1, "00:30", "/o/a (deleted)");
-	file(2, "00:30", "/o/other-numbers");
-	expect(0, 1, PMV_PAGE, PMV_FILE);
-	expect_refused(1, 1, FI_EOPNOTSUPP, PMV_UNKNOWN, "overlayfs");
-	expect(2, 1, PMV_PAGE, PMV_FILE);
-
-	/* hidden below another mount */
-	node("/o/hidden", DISK, 9, S_IFREG, "00:00")->mount = 23;
-	file(3, "00:30", "/o/hidden");
-	expect_refused(3, 1, FI_EOPNOTSUPP, PMV_UNKNOWN, "overlayfs");
-	extents = false;
-	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_UNKNOWN, "overlayfs");
-}
-
-Test(detect, overlayfs_that_ignores_msync)
-{
-	mount_fs(60, "00:30", "/o", "overlay overlay rw,lowerdir=/l,upperdir=/u,volatile");
-	mount_fs(61, "00:31", "/p", "overlay overlay rw,volatiles,lowerdir=/volatile");
-	node("/o/a", "00:30", 7, S_IFREG, "00:00")->mount = 60;
-	node("/p/a", "00:31", 7, S_IFREG, "00:00")->mount = 61;
-	file(0, "00:30", "/o/a");
-	file(1, "00:31", "/p/a");
-	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_UNKNOWN, "volatile");
-	expect(1, 1, PMV_PAGE, PMV_FILE);
-
-	/* A quotation mark in a name begins no quote. */
-	mount_fs(62, "00:32", "/q", "overlay overlay rw,lowerdir=/l,upperdir=/u\",volatile");
-	node("/q/a", "00:32", 7, S_IFREG, "00:00")->mount = 62;
-	file(2, "00:32", "/q/a");
-	expect_refused(2, 1, FI_EOPNOTSUPP, PMV_UNKNOWN, "volatile");
-}
-
-/* Linux 6.1: smaps has the numbers of the layer below, which in a container isn't mounted. */
-Test(detect, overlayfs_mapped_as_the_layer_below)
-{
-	mount_fs(60, "00:30", "/o", "overlay overlay rw,lowerdir=/l,upperdir=/u,workdir=/w");
-	node("/o/a", "00:30", 7, S_IFREG, "00:00")->mount = 60;
-	node("/o/b", "00:30", 8, S_IFREG, "00:00")->mount = 60;
-	file(0, "00:50", "/o/a");
-	expect(0, 1, PMV_PAGE, PMV_FILE);
-	file(1, "00:50", "/o/b");
-	expect_refused(1, 1, FI_EOPNOTSUPP, PMV_UNKNOWN, "not mounted here");
-	file(2, TMPFS, "/o/a");
-	expect_refused(2, 1, FI_EOPNOTSUPP, PMV_VOLATILE_FS, "tmpfs");
-	device("block", "08:11", "devices/pci0/sdb");
-	file(3, "08:11", "/o/b");
-	expect(3, 1, PMV_PAGE, PMV_FILE);
-}
-
 Test(detect, a_mapped_block_device)
 {
 	region(REGION0, "memory_controller", "0");
