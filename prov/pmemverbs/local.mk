@@ -49,6 +49,8 @@ provider_sources = \
 	prov/pmemverbs/memory/blocks.h \
 	prov/pmemverbs/memory/detect.c \
 	prov/pmemverbs/memory/detect.h \
+	prov/pmemverbs/memory/dimm.c \
+	prov/pmemverbs/memory/dimm.h \
 	prov/pmemverbs/memory/direct.c \
 	prov/pmemverbs/memory/direct.h \
 	prov/pmemverbs/memory/direct_file.c \
@@ -75,6 +77,8 @@ provider_sources = \
 	prov/pmemverbs/memory/platform.h \
 	prov/pmemverbs/memory/ring.c \
 	prov/pmemverbs/memory/ring.h \
+	prov/pmemverbs/memory/sysfs.c \
+	prov/pmemverbs/memory/sysfs.h \
 	prov/pmemverbs/memory/vma.c \
 	prov/pmemverbs/memory/vma.h \
 	prov/pmemverbs/engine/atomic.c \

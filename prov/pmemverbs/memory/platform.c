@@ -20,59 +20,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* to_parent -- false: there is none */
-static bool to_parent(char *path)
-{
-	char *slash = strrchr(path, '/');
-
-	if (!slash)
-		return false;
-	*slash = '\0';
-	return *path;
-}
-
-static bool join(char path[PATH_MAX], const char *dir, const char *name)
-{
-	if (snprintf(path, PATH_MAX, "%s/%s", dir, name) < PATH_MAX)
-		return true;
-	errno = ENAMETOOLONG;
-	return false;
-}
-
-/*
- * is_absent -- did a call fail because there is no such file, or none that this
- * process may see?  Otherwise the file may exist: for instance, no descriptor was left.
- */
-static bool is_absent(void)
-{
-	return errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == EPERM;
-}
-
-/* read_attribute -- its first line; false, and empty, if it does not exist or can't be read */
-static bool read_attribute(const char *dir, const char *name, char *value, int size)
-{
-	char path[PATH_MAX];
-	FILE *file;
-	bool read;
-
-	*value = '\0';
-	file = join(path, dir, name) ? fopen(path, "re") : NULL;
-	if (!file)
-		return false;
-	if (!fgets(value, size, file))
-		*value = '\0';
-	read = !ferror(file);
-	fclose(file);
-	value[strcspn(value, "\n")] = '\0';
-	return read;
-}
-
-static bool resolve_link(const char *dir, const char *name, char target[PATH_MAX])
-{
-	char path[PATH_MAX];
-
-	return join(path, dir, name) && realpath(path, target);
-}
+#include "memory/dimm.h"
+#include "memory/sysfs.h"
 
 /* find_device -- the sysfs directory of a device number */
 static bool find_device(const char *type, dev_t dev, char dir[PATH_MAX])
@@ -80,21 +29,7 @@ static bool find_device(const char *type, dev_t dev, char dir[PATH_MAX])
 	char name[64];
 
 	snprintf(name, sizeof(name), "dev/%s/%u:%u", type, major(dev), minor(dev));
-	return resolve_link(pmv_platform.sysfs, name, dir);
-}
-
-/* numa_node -- the node of the device, or of the nearest device that it is part of */
-static int numa_node(const char *device)
-{
-	char dir[PATH_MAX];
-	char value[16];
-
-	snprintf(dir, sizeof(dir), "%s", device);
-	do {
-		if (read_attribute(dir, "numa_node", value, sizeof(value)) && *value)
-			return atoi(value);
-	} while (to_parent(dir));
-	return -1;
+	return pmv_sysfs_resolve(pmv_platform.sysfs, name, dir);
 }
 
 /* add_medium -- add a device that holds part of the data: the weakest counts */
@@ -129,7 +64,7 @@ static bool has_domain(const char *region, const char *domain)
 {
 	char value[32];
 
-	return read_attribute(region, "persistence_domain", value, sizeof(value)) &&
+	return pmv_sysfs_read(region, "persistence_domain", value, sizeof(value)) &&
 	       !strcmp(value, domain);
 }
 
@@ -143,7 +78,7 @@ static bool every_region_keeps_caches(void)
 	glob_t regions = {0};
 	bool caches;
 
-	caches = join(pattern, pmv_platform.sysfs, "bus/nd/devices/region[0-9]*") &&
+	caches = pmv_sysfs_join(pattern, pmv_platform.sysfs, "bus/nd/devices/region[0-9]*") &&
 		 !glob(pattern, GLOB_ERR, NULL, &regions);
 	for (size_t i = 0; i < regions.gl_pathc; i++)
 		caches = caches && has_domain(regions.gl_pathv[i], "cpu_cache");
@@ -165,13 +100,35 @@ static bool to_region(char *dir)
 	return true;
 }
 
+/* add_dimms -- false: all of the region's DIMMs are sound */
+static bool add_dimms(struct pmv_medium *sum, const char *dir)
+{
+	const char *name = basename(dir);
+	char what[80];
+
+	switch (pmv_dimm_check(dir, what, sizeof(what))) {
+	case PMV_DIMM_SOUND:
+		return false;
+	case PMV_DIMM_LOSES:
+		add_medium(sum, PMV_NONE, pmv_sysfs_node(dir),
+			   "%s, whose DIMM %s (ndctl list -DH tells more)", name, what);
+		return true;
+	case PMV_DIMM_UNKNOWN:
+		break;
+	}
+	add_unread(sum, name);
+	return true;
+}
+
 static void add_region(struct pmv_medium *sum, const char *dir)
 {
 	const char *name = basename(dir);
-	int node = numa_node(dir);
+	int node = pmv_sysfs_node(dir);
 	char type[32];
 
-	if (!read_attribute(dir, "devtype", type, sizeof(type)) && !is_absent())
+	if (add_dimms(sum, dir))
+		return;
+	if (!pmv_sysfs_read(dir, "devtype", type, sizeof(type)) && !pmv_sysfs_absent())
 		add_unread(sum, name);
 	/* These regions have a persistence domain, too: the firmware's. */
 	else if (!strcmp(type, "nd_volatile"))
@@ -217,8 +174,8 @@ static bool add_loop(const struct walk *walk, const char *device, unsigned int d
 
 	if (depth >= PMV_PLATFORM_DEPTH)
 		return false;
-	if (!read_attribute(device, "loop/backing_file", path, sizeof(path))) {
-		if (is_absent())
+	if (!pmv_sysfs_read(device, "loop/backing_file", path, sizeof(path))) {
+		if (pmv_sysfs_absent())
 			return false;
 		add_unread(walk->sum, name);
 		return true;
@@ -245,17 +202,18 @@ static bool add_slaves(const struct walk *walk, const char *device, unsigned int
 {
 	char slaves[PATH_MAX], slave[PATH_MAX];
 	struct dirent **entries = NULL;
-	int count =
-		join(slaves, device, "slaves") ? scandir(slaves, &entries, is_visible, NULL) : -1;
+	int count = pmv_sysfs_join(slaves, device, "slaves")
+			    ? scandir(slaves, &entries, is_visible, NULL)
+			    : -1;
 
-	if (count < 0 && is_absent())
+	if (count < 0 && pmv_sysfs_absent())
 		return false;
 	if (count < 0)
 		add_unread(walk->sum, basename(device));
 	for (int i = 0; i < count; i++) {
 		const char *name = entries[i]->d_name;
 
-		if (depth < PMV_PLATFORM_DEPTH && resolve_link(slaves, name, slave))
+		if (depth < PMV_PLATFORM_DEPTH && pmv_sysfs_resolve(slaves, name, slave))
 			add_block(walk, slave, depth + 1);
 		else
 			add_medium(walk->sum, PMV_PAGE, -1, "%.60s, which can't be followed", name);
@@ -267,22 +225,22 @@ static bool add_slaves(const struct walk *walk, const char *device, unsigned int
 
 static void add_block(const struct walk *walk, const char *device, unsigned int depth)
 {
-	char dir[PATH_MAX], partition[PATH_MAX];
+	char dir[PATH_MAX];
 	const char *name;
 
 	snprintf(dir, sizeof(dir), "%s", device);
-	if (join(partition, dir, "partition") && !access(partition, F_OK))
-		to_parent(dir);
+	if (pmv_sysfs_has(dir, "partition"))
+		pmv_sysfs_parent(dir);
 	name = basename(dir);
 
 	if (add_slaves(walk, dir, depth) || add_loop(walk, dir, depth))
 		return;
 	if (is_ram_disk(name))
-		add_medium(walk->sum, PMV_NONE, numa_node(dir), "%s, a RAM disk", name);
+		add_medium(walk->sum, PMV_NONE, pmv_sysfs_node(dir), "%s, a RAM disk", name);
 	else if (to_region(dir))
 		add_region(walk->sum, dir);
 	else
-		add_medium(walk->sum, PMV_PAGE, numa_node(dir), "%s", name);
+		add_medium(walk->sum, PMV_PAGE, pmv_sysfs_node(dir), "%s", name);
 }
 
 bool pmv_platform_block(dev_t dev, unsigned int depth, pmv_platform_durable is_durable,
@@ -303,13 +261,13 @@ bool pmv_platform_dax(dev_t dev, struct pmv_medium *medium)
 	char dir[PATH_MAX], subsystem[PATH_MAX];
 
 	*medium = (struct pmv_medium){.numa_node = -1};
-	if (!find_device("char", dev, dir) || !resolve_link(dir, "subsystem", subsystem) ||
+	if (!find_device("char", dev, dir) || !pmv_sysfs_resolve(dir, "subsystem", subsystem) ||
 	    strcmp(basename(subsystem), "dax"))
 		return false;
 	if (to_region(dir))
 		add_region(medium, dir);
 	else
-		add_medium(medium, PMV_NONE, numa_node(dir),
+		add_medium(medium, PMV_NONE, pmv_sysfs_node(dir),
 			   "no NVDIMM region (it may be volatile)");
 	return true;
 }
@@ -320,7 +278,7 @@ bool pmv_platform_region(const char *name, struct pmv_medium *medium)
 
 	*medium = (struct pmv_medium){.numa_node = -1};
 	snprintf(link, sizeof(link), "bus/nd/devices/%s", name);
-	if (!resolve_link(pmv_platform.sysfs, link, dir) || !to_region(dir))
+	if (!pmv_sysfs_resolve(pmv_platform.sysfs, link, dir) || !to_region(dir))
 		return false;
 	add_region(medium, dir);
 	return true;

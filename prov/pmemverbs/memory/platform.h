@@ -43,7 +43,7 @@ struct pmv_medium {
 	bool known;
 	enum pmv_persist persist; /* PMV_NONE: volatile; PMV_PAGE: keeps what msync writes */
 	int numa_node;            /* -1: unknown, or several */
-	char what[96];            /* the device that decided it */
+	char what[144];           /* the device that decided it */
 };
 
 /* Devices on top of devices: more than anybody uses, few enough for recursive calls. */
