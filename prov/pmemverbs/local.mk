@@ -61,6 +61,8 @@ provider_sources = \
 	prov/pmemverbs/memory/dirty.c \
 	prov/pmemverbs/memory/dirty.h \
 	prov/pmemverbs/memory/disk.h \
+	prov/pmemverbs/memory/drive.c \
+	prov/pmemverbs/memory/drive.h \
 	prov/pmemverbs/memory/file.c \
 	prov/pmemverbs/memory/file.h \
 	prov/pmemverbs/memory/guard.c \

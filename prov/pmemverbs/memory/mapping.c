@@ -23,11 +23,19 @@
  * server decides what a flush does.  JFS is missing, because its fsync does not
  * flush the drive's cache.
  */
-static const char *const disks[] = {
-	"ext2",  "ext3", "ext4",     "xfs",  "btrfs", "f2fs",  "zfs", "bcachefs", "nilfs2",
-	"ocfs2", "gfs2", "reiserfs", "vfat", "exfat", "ubifs", "nfs", "nfs4",     NULL,
-};
+static const char *const disks[] = {"ext2",     "ext3",     "ext4",   "xfs",   "btrfs",
+				    "f2fs",     "bcachefs", "nilfs2", "ocfs2", "gfs2",
+				    "reiserfs", "vfat",     "exfat",  NULL};
+/* Those that have no block device which sysfs shows: ZFS has a pool of them, UBIFS has flash. */
+static const char *const elsewhere[] = {"zfs", "ubifs", "nfs", "nfs4", NULL};
 static const char *const volatiles[] = {"tmpfs", "ramfs", "hugetlbfs", "devtmpfs", "rootfs", NULL};
+
+static bool is_one_of(const char *name, const char *const names[])
+{
+	while (*names && strcmp(*names, name))
+		names++;
+	return *names;
+}
 
 /* detect, is_durable -- for a file below other devices; the definitions are at the end */
 static int detect(const struct pmv_mapped *file, unsigned int depth, struct pmv_mem *mem);
@@ -129,8 +137,6 @@ static int detect_dax(const struct place *place)
 /* detect_sync -- with MAP_SYNC data is durable without msync, as on device DAX */
 static int detect_sync(const struct place *place, const struct pmv_medium *medium)
 {
-	if (!medium->known)
-		return REFUSE(place, "(MAP_SYNC) lies on a device that can't be found" DECLARE);
 	if (place->fs.realtime)
 		return REFUSE(place, "(MAP_SYNC) may lie on XFS's real-time device" DECLARE);
 	return promise(place, medium);
@@ -152,18 +158,29 @@ static int detect_page(const struct place *place, const char *fs, const struct p
 	return 0;
 }
 
+/*
+ * device_of -- the number of the disk: btrfs and others have a number of their own.  In a
+ * container the disk has no node in /dev, but sysfs has its name.
+ */
+static dev_t device_of(const struct place *place)
+{
+	dev_t dev = place->file->dev;
+	struct pmv_node source;
+
+	if (major(dev) || *place->fs.source != '/')
+		return dev;
+	if (pmv_platform.stat(place->fs.source, &source))
+		pmv_platform_named(place->fs.source, &dev);
+	else if (S_ISBLK(source.mode))
+		dev = source.rdev;
+	return dev;
+}
+
 static int detect_disk(const struct place *place, unsigned int depth)
 {
 	const char *fs = *place->fs.type ? place->fs.type : "a file system";
-	dev_t dev = place->file->dev;
 	struct pmv_medium medium;
-	struct pmv_node source;
-
-	/* Some file systems on a disk have a device number that is not the disk's. */
-	if (!major(dev) && *place->fs.source == '/' &&
-	    !pmv_platform.stat(place->fs.source, &source) && S_ISBLK(source.mode))
-		dev = source.rdev;
-	pmv_platform_block(dev, depth, is_durable, &medium);
+	bool shown = pmv_platform_block(device_of(place), depth, is_durable, &medium);
 
 	place->mem->numa_node = medium.numa_node;
 	place->mem->backing = place->file->sync ? PMV_FSDAX : PMV_FILE;
@@ -175,6 +192,8 @@ static int detect_disk(const struct place *place, unsigned int depth)
 			      "is on %s mounted with %s, so what is synced may be left in a "
 			      "cache; mount it without that option" DECLARE,
 			      fs, place->fs.no_barrier);
+	if (!shown && (place->file->sync || !is_one_of(fs, elsewhere)))
+		return REFUSE(place, "lies on a device that can't be found in sysfs" DECLARE);
 	return place->file->sync ? detect_sync(place, &medium) : detect_page(place, fs, &medium);
 }
 
@@ -267,13 +286,6 @@ static int detect_hidden(const struct place *place, unsigned int depth)
 	return REFUSE(place, "is on a file system that is not mounted here" DECLARE);
 }
 
-static bool is_one_of(const char *name, const char *const names[])
-{
-	while (*names && strcmp(*names, name))
-		names++;
-	return *names;
-}
-
 /* detect -- depth: how many devices are on top of the file */
 static int detect(const struct pmv_mapped *file, unsigned int depth, struct pmv_mem *mem)
 {
@@ -310,7 +322,7 @@ static int detect(const struct pmv_mapped *file, unsigned int depth, struct pmv_
 				      place.name, pmv_platform.mountinfo);
 	if (!*fs)
 		return detect_hidden(&place, depth);
-	if (is_one_of(fs, disks))
+	if (is_one_of(fs, disks) || is_one_of(fs, elsewhere))
 		return detect_disk(&place, depth);
 	if (!strcmp(fs, "overlay"))
 		return detect_overlay(&place, depth);

@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <glob.h>
 #include <limits.h>
 #include <linux/fiemap.h>
@@ -21,6 +20,7 @@
 #include <unistd.h>
 
 #include "memory/dimm.h"
+#include "memory/drive.h"
 #include "memory/sysfs.h"
 
 /* find_device -- the sysfs directory of a device number */
@@ -148,23 +148,19 @@ static void add_region(struct pmv_medium *sum, const char *dir)
 			   name);
 }
 
-/* is_ram_disk -- block devices in memory; nullb, made for tests, may be one */
-static bool is_ram_disk(const char *name)
-{
-	return !fnmatch("ram[0-9]*", name, 0) || !fnmatch("zram[0-9]*", name, 0) ||
-	       !fnmatch("nullb[0-9]*", name, 0);
-}
-
 /* What the devices below a block device keep, as far as it was followed. */
 struct walk {
 	struct pmv_medium *sum;
 	pmv_platform_durable is_durable;
 };
 
-/*
- * add_loop -- a loop device keeps what its file keeps.  If the file can't be found
- * (deleted, or in another mount namespace), the device counts as a drive.
- */
+/* add_lost -- a device that may be volatile: what is below it can't be found */
+static void add_lost(struct pmv_medium *sum, const char *name, const char *why)
+{
+	add_medium(sum, PMV_NONE, -1, "%.50s, %s", name, why);
+}
+
+/* add_loop -- a loop device keeps what its file keeps; false: it has none */
 static bool add_loop(const struct walk *walk, const char *device, unsigned int depth)
 {
 	const char *name = basename(device);
@@ -172,21 +168,21 @@ static bool add_loop(const struct walk *walk, const char *device, unsigned int d
 	struct pmv_node node;
 	int numa;
 
-	if (depth >= PMV_PLATFORM_DEPTH)
-		return false;
 	if (!pmv_sysfs_read(device, "loop/backing_file", path, sizeof(path))) {
 		if (pmv_sysfs_absent())
 			return false;
 		add_unread(walk->sum, name);
-		return true;
-	}
-	if (pmv_platform.stat(path, &node))
-		return false;
-	if (walk->is_durable(path, &node, depth + 1, &numa))
+	} else if (depth >= PMV_PLATFORM_DEPTH) {
+		add_lost(walk->sum, name, "which can't be followed");
+	} else if (pmv_platform.stat(path, &node)) {
+		/* deleted, or in another mount namespace */
+		add_lost(walk->sum, name, "whose file can't be found here");
+	} else if (walk->is_durable(path, &node, depth + 1, &numa)) {
 		add_medium(walk->sum, PMV_PAGE, numa, "%s", name);
-	else
+	} else {
 		add_medium(walk->sum, PMV_NONE, numa, "%s, whose file %.40s may be volatile", name,
 			   basename(path));
+	}
 	return true;
 }
 
@@ -216,7 +212,7 @@ static bool add_slaves(const struct walk *walk, const char *device, unsigned int
 		if (depth < PMV_PLATFORM_DEPTH && pmv_sysfs_resolve(slaves, name, slave))
 			add_block(walk, slave, depth + 1);
 		else
-			add_medium(walk->sum, PMV_PAGE, -1, "%.60s, which can't be followed", name);
+			add_lost(walk->sum, name, "which can't be followed");
 		free(entries[i]);
 	}
 	free(entries);
@@ -225,7 +221,7 @@ static bool add_slaves(const struct walk *walk, const char *device, unsigned int
 
 static void add_block(const struct walk *walk, const char *device, unsigned int depth)
 {
-	char dir[PATH_MAX];
+	char dir[PATH_MAX], region[PATH_MAX];
 	const char *name;
 
 	snprintf(dir, sizeof(dir), "%s", device);
@@ -235,12 +231,21 @@ static void add_block(const struct walk *walk, const char *device, unsigned int 
 
 	if (add_slaves(walk, dir, depth) || add_loop(walk, dir, depth))
 		return;
-	if (is_ram_disk(name))
+	snprintf(region, sizeof(region), "%s", dir);
+	if (to_region(region)) {
+		add_region(walk->sum, region);
+		return;
+	}
+	switch (pmv_drive_kind(dir)) {
+	case PMV_DRIVE_RAM:
 		add_medium(walk->sum, PMV_NONE, pmv_sysfs_node(dir), "%s, a RAM disk", name);
-	else if (to_region(dir))
-		add_region(walk->sum, dir);
-	else
+		break;
+	case PMV_DRIVE_UNKNOWN:
+		add_lost(walk->sum, name, "below which no device can be found");
+		break;
+	case PMV_DRIVE_DISK:
 		add_medium(walk->sum, PMV_PAGE, pmv_sysfs_node(dir), "%s", name);
+	}
 }
 
 bool pmv_platform_block(dev_t dev, unsigned int depth, pmv_platform_durable is_durable,
@@ -253,6 +258,50 @@ bool pmv_platform_block(dev_t dev, unsigned int depth, pmv_platform_durable is_d
 	if (!find_device("block", dev, dir))
 		return false;
 	add_block(&walk, dir, depth);
+	return true;
+}
+
+/* find_map -- the directory of device mapper's device of a name; false: there is none */
+static bool find_map(const char *name, char dir[PATH_MAX])
+{
+	char pattern[PATH_MAX], value[NAME_MAX + 1];
+	glob_t maps = {0};
+	bool found = false;
+
+	if (!pmv_sysfs_join(pattern, pmv_platform.sysfs, "class/block/dm-*"))
+		return false;
+	if (glob(pattern, 0, NULL, &maps))
+		maps.gl_pathc = 0;
+	for (size_t i = 0; i < maps.gl_pathc && !found; i++)
+		found = pmv_sysfs_read(maps.gl_pathv[i], "dm/name", value, sizeof(value)) &&
+			!strcmp(value, name) && realpath(maps.gl_pathv[i], dir);
+	globfree(&maps);
+	return found;
+}
+
+bool pmv_platform_named(const char *path, dev_t *dev)
+{
+	static const char mapper[] = "/dev/mapper/", nodes[] = "/dev/";
+	char name[NAME_MAX + 1], dir[PATH_MAX], value[32];
+	unsigned int maj, min;
+	bool found;
+
+	if (!strncmp(path, mapper, strlen(mapper))) {
+		found = find_map(path + strlen(mapper), dir);
+	} else {
+		if (strncmp(path, nodes, strlen(nodes)) ||
+		    snprintf(name, sizeof(name), "class/block/%s", path + strlen(nodes)) >=
+			    (int) sizeof(name))
+			return false;
+		/* sysfs writes cciss/c0d0 like this. */
+		for (char *at = name + strlen("class/block/"); *at; at++)
+			*at = *at == '/' ? '!' : *at;
+		found = pmv_sysfs_resolve(pmv_platform.sysfs, name, dir);
+	}
+	if (!found || !pmv_sysfs_read(dir, "dev", value, sizeof(value)) ||
+	    sscanf(value, "%u:%u", &maj, &min) != 2)
+		return false;
+	*dev = makedev(maj, min);
 	return true;
 }
 

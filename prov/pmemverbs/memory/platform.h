@@ -57,6 +57,9 @@ typedef bool (*pmv_platform_durable)(const char *path, const struct pmv_node *no
 bool pmv_platform_block(dev_t dev, unsigned int depth, pmv_platform_durable is_durable,
 			struct pmv_medium *medium);
 
+/* pmv_platform_named -- the number of a block device by its path in /dev; false: not in sysfs */
+bool pmv_platform_named(const char *path, dev_t *dev);
+
 /* pmv_platform_region -- of a region of NVDIMMs by its name (region0); false: there is none */
 bool pmv_platform_region(const char *name, struct pmv_medium *medium);
 

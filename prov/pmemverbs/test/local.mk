@@ -59,7 +59,8 @@ test_ticket_server_SOURCES = %D%/auth/test_ticket_server.c %D%/support/descripto
 
 # memory/
 test_detect_SOURCES = %D%/memory/test_detect.c %D%/memory/test_detect_files.c \
-	%D%/memory/test_detect_dimm.c %D%/memory/test_detect_input.c %D%/memory/test_detect_overlay.c \
+	%D%/memory/test_detect_dimm.c %D%/memory/test_detect_disk.c \
+	%D%/memory/test_detect_input.c %D%/memory/test_detect_overlay.c \
 	%D%/memory/test_detect_own.c $(mem_system_sources)
 test_blocks_SOURCES = %D%/memory/test_blocks.c
 test_direct_SOURCES = %D%/memory/test_direct.c %D%/memory/test_direct_open.c $(drive_sources)

@@ -83,7 +83,7 @@ void put(const char *dir, const char *name, const char *value)
 	append(path, "%s\n", value);
 }
 
-/* point -- a symbolic link; both are relative to the sysfs */
+/* point -- a symbolic link, also in place of one; both are relative to the sysfs */
 void point(const char *from, const char *to)
 {
 	char path[PATH_MAX], target[PATH_MAX];
@@ -91,6 +91,7 @@ void point(const char *from, const char *to)
 	cr_assert(snprintf(path, sizeof(path), "%s/%s", sysfs, from) < PATH_MAX);
 	cr_assert(snprintf(target, sizeof(target), "%s/%s", sysfs, to) < PATH_MAX);
 	make_parents(path);
+	unlink(path);
 	cr_assert(!symlink(target, path), "%s", path);
 }
 
@@ -143,6 +144,7 @@ void mem_system_begin(void)
 	mount_fs(21, TMPFS, "/dev/shm", "tmpfs tmpfs rw");
 	mount_fs(22, PMEM0, "/mnt/pmem", "ext4 /dev/pmem0 rw,dax=always");
 	mount_fs(23, DISK, "/", "ext4 /dev/sda1 rw,discard");
+	device("block", DISK, "devices/pci0/sda");
 }
 
 void mem_system_end(void)
