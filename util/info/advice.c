@@ -370,13 +370,7 @@ static void warn_of_cache(json_object *list, const struct info_memory *memory)
 {
 	const struct info_cache *cache = &memory->cache;
 
-	if (cache->overridden)
-		add(list, warning(true, memory->name),
-		    "The cache of %s is volatile, and the kernel does not flush it (%s): write "
-		    "\"write "
-		    "back\" to queue/write_cache.",
-		    cache->disk, cache->from);
-	else if (cache->unflushed)
+	if (cache->unflushed)
 		add(list, warning(false, memory->name),
 		    "The kernel sends no flushes to %s (%s). That is right if the drive has no "
 		    "volatile cache: check it.",

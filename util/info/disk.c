@@ -3,7 +3,8 @@
  * disk.c -- does the kernel flush the cache of the disk below a file?
  *
  * It does where queue/write_cache says "write back".  Where that says "write through" it sends no
- * flushes: then the drive has no volatile cache, or somebody has told the kernel so.
+ * flushes: then the drive has no volatile cache, or somebody has told the kernel so.  If the drive
+ * contradicts, the provider has refused the file.
  */
 #include <dirent.h>
 #include <libgen.h>
@@ -53,8 +54,6 @@ static void look_at(const char *disk, struct info_cache *cache)
 {
 	char kernel[32], drive[64];
 
-	if (*cache->disk && cache->overridden)
-		return;
 	if (!info_attribute(kernel, sizeof(kernel), "%s/queue/write_cache", below(disk)))
 		return;
 	drive_cache(disk, drive, sizeof(drive));
@@ -63,8 +62,6 @@ static void look_at(const char *disk, struct info_cache *cache)
 		return;
 	snprintf(cache->disk, sizeof(cache->disk), "%.63s", strrchr(disk, '/') + 1);
 	cache->unflushed = !strcmp(kernel, "write through");
-	/* "write back, no read (daft)" is volatile, too. */
-	cache->overridden = cache->unflushed && !strncmp(drive, "write back", 10);
 	snprintf(cache->from, sizeof(cache->from), "%s/queue/write_cache: %s%s%s", cache->disk,
 		 kernel, *drive ? "; the drive: " : "", drive);
 }

@@ -59,9 +59,8 @@ struct info_device {
 
 /* What the kernel knows of the cache of the disk below a file. */
 struct info_cache {
-	char disk[64];   /* empty: there is none, or it is not known */
-	bool unflushed;  /* the kernel sends no flushes to it ... */
-	bool overridden; /* ... although the drive says that its cache is volatile */
+	char disk[64];  /* empty: there is none, or it is not known */
+	bool unflushed; /* the kernel sends no flushes to it */
 	char from[INFO_TEXT];
 };
 

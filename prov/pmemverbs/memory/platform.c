@@ -152,6 +152,7 @@ static void add_region(struct pmv_medium *sum, const char *dir)
 struct walk {
 	struct pmv_medium *sum;
 	pmv_platform_durable is_durable;
+	bool caches; /* flushes have to reach one of these devices */
 };
 
 /* add_lost -- a device that may be volatile: what is below it can't be found */
@@ -161,7 +162,7 @@ static void add_lost(struct pmv_medium *sum, const char *name, const char *why)
 }
 
 /* add_loop -- a loop device keeps what its file keeps; false: it has none */
-static bool add_loop(const struct walk *walk, const char *device, unsigned int depth)
+static bool add_loop(struct walk *walk, const char *device, unsigned int depth)
 {
 	const char *name = basename(device);
 	char path[PATH_MAX];
@@ -178,6 +179,8 @@ static bool add_loop(const struct walk *walk, const char *device, unsigned int d
 		/* deleted, or in another mount namespace */
 		add_lost(walk->sum, name, "whose file can't be found here");
 	} else if (walk->is_durable(path, &node, depth + 1, &numa)) {
+		/* A flush is a sync of the file. */
+		walk->caches = true;
 		add_medium(walk->sum, PMV_PAGE, numa, "%s", name);
 	} else {
 		add_medium(walk->sum, PMV_NONE, numa, "%s, whose file %.40s may be volatile", name,
@@ -186,7 +189,7 @@ static bool add_loop(const struct walk *walk, const char *device, unsigned int d
 	return true;
 }
 
-static void add_block(const struct walk *walk, const char *device, unsigned int depth);
+static void add_block(struct walk *walk, const char *device, unsigned int depth);
 
 static int is_visible(const struct dirent *entry)
 {
@@ -194,7 +197,7 @@ static int is_visible(const struct dirent *entry)
 }
 
 /* add_slaves -- the devices below a device of device mapper or md; false: there are none */
-static bool add_slaves(const struct walk *walk, const char *device, unsigned int depth)
+static bool add_slaves(struct walk *walk, const char *device, unsigned int depth)
 {
 	char slaves[PATH_MAX], slave[PATH_MAX];
 	struct dirent **entries = NULL;
@@ -219,39 +222,59 @@ static bool add_slaves(const struct walk *walk, const char *device, unsigned int
 	return count;
 }
 
-static void add_block(const struct walk *walk, const char *device, unsigned int depth)
+/* add_leaf -- a device with nothing below it */
+static void add_leaf(struct walk *walk, const char *device)
 {
-	char dir[PATH_MAX], region[PATH_MAX];
-	const char *name;
+	const char *name = basename(device);
+	char region[PATH_MAX];
 
-	snprintf(dir, sizeof(dir), "%s", device);
-	if (pmv_sysfs_has(dir, "partition"))
-		pmv_sysfs_parent(dir);
-	name = basename(dir);
-
-	if (add_slaves(walk, dir, depth) || add_loop(walk, dir, depth))
-		return;
-	snprintf(region, sizeof(region), "%s", dir);
+	snprintf(region, sizeof(region), "%s", device);
 	if (to_region(region)) {
 		add_region(walk->sum, region);
 		return;
 	}
-	switch (pmv_drive_kind(dir)) {
+	switch (pmv_drive_kind(device)) {
 	case PMV_DRIVE_RAM:
-		add_medium(walk->sum, PMV_NONE, pmv_sysfs_node(dir), "%s, a RAM disk", name);
+		add_medium(walk->sum, PMV_NONE, pmv_sysfs_node(device), "%s, a RAM disk", name);
 		break;
 	case PMV_DRIVE_UNKNOWN:
 		add_lost(walk->sum, name, "below which no device can be found");
 		break;
 	case PMV_DRIVE_DISK:
-		add_medium(walk->sum, PMV_PAGE, pmv_sysfs_node(dir), "%s", name);
+		add_medium(walk->sum, PMV_PAGE, pmv_sysfs_node(device), "%s", name);
 	}
+}
+
+static void add_block(struct walk *walk, const char *device, unsigned int depth)
+{
+	bool beside = walk->caches;
+	char dir[PATH_MAX];
+
+	snprintf(dir, sizeof(dir), "%s", device);
+	if (pmv_sysfs_has(dir, "partition"))
+		pmv_sysfs_parent(dir);
+	walk->caches = false;
+	if (!add_slaves(walk, dir, depth) && !add_loop(walk, dir, depth))
+		add_leaf(walk, dir);
+	switch (pmv_drive_flush(dir, walk->caches)) {
+	case PMV_FLUSH_SENT:
+		break;
+	case PMV_FLUSH_DROPPED:
+		add_medium(walk->sum, PMV_NONE, walk->sum->numa_node,
+			   "%.20s, whose cache the kernel does not flush: write \"write back\" to "
+			   "/sys/block/%.20s/queue/write_cache",
+			   basename(dir), basename(dir));
+		break;
+	case PMV_FLUSH_UNKNOWN:
+		add_unread(walk->sum, basename(dir));
+	}
+	walk->caches |= beside || pmv_drive_caches(dir);
 }
 
 bool pmv_platform_block(dev_t dev, unsigned int depth, pmv_platform_durable is_durable,
 			struct pmv_medium *medium)
 {
-	const struct walk walk = {medium, is_durable};
+	struct walk walk = {.sum = medium, .is_durable = is_durable};
 	char dir[PATH_MAX];
 
 	*medium = (struct pmv_medium){.numa_node = -1};

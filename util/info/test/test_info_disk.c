@@ -27,14 +27,14 @@ Test(machine, a_cache_that_is_not_flushed_is_warned_of)
 {
 	static const struct {
 		const char *kernel, *drive;
-		bool warned, loses;
+		bool warned, refused;
 	} cases[] = {
 		{"write back", NULL, false, false},
 		{"write through", NULL, true, false},
 		{"write back", "write back", false, false},
 		{"write through", "write through", true, false},
-		{"write through", "write back", true, true},
-		{"write through", "write back, no read (daft)", true, true},
+		{"write through", "write back", false, true},
+		{"write through", "write back, no read (daft)", false, true},
 	};
 
 	sysfs_disk("sda", DISK, "write back");
@@ -47,9 +47,11 @@ Test(machine, a_cache_that_is_not_flushed_is_warned_of)
 			    cases[i].drive);
 		again();
 		look("/data/log");
-		cr_expect_eq(find("warnings", "queue/write_cache") != NULL, cases[i].warned,
+		cr_expect_eq(find("warnings", "sends no flushes") != NULL, cases[i].warned,
 			     "case %zu", i);
-		cr_expect_eq(info_loses_data(model), cases[i].loses, "case %zu", i);
+		cr_expect_eq(find("warnings", "sda/queue/write_cache") != NULL,
+			     cases[i].warned || cases[i].refused, "case %zu", i);
+		cr_expect_eq(info_loses_data(model), cases[i].refused, "case %zu", i);
 	}
 }
 
@@ -60,7 +62,7 @@ Test(machine, a_cache_is_found_below_device_mapper)
 	put(DM "/queue", "write_cache", "write back");
 	sysfs_disk("sda", "08:00", "write back");
 	sysfs_disk("sdb", "08:10", "write through");
-	put("devices/pci0000:00/sdb/device/scsi_disk/1:0:0:0", "cache_type", "write back");
+	put("devices/pci0000:00/sdb/device/scsi_disk/1:0:0:0", "cache_type", "none");
 	put("devices/pci0000:00/sdb/sdb1", "partition", "1");
 	slave(DM, "sda", "devices/pci0000:00/sda");
 	slave(DM, "sdb1", "devices/pci0000:00/sdb/sdb1");
@@ -68,7 +70,12 @@ Test(machine, a_cache_is_found_below_device_mapper)
 	file(0, "fd:00", "/mnt/dm/log");
 	node("/mnt/dm/log", "fd:00", 7, S_IFREG, "0:0");
 	look("/mnt/dm/log");
-	expect_in("memory/0/cache_from", "sdb/queue/write_cache: write through");
+	expect_in("memory/0/cache_from", "sdb/queue/write_cache: write through; the drive: none");
+	cr_expect_not(info_loses_data(model));
+	put("devices/pci0000:00/sdb/device/scsi_disk/1:0:0:0", "cache_type", "write back");
+	again();
+	look("/mnt/dm/log");
+	expect_in("memory/0/what", "/sys/block/sdb/queue/write_cache");
 	cr_expect(info_loses_data(model));
 }
 

@@ -201,3 +201,90 @@ Test(detect, a_mapped_block_device)
 	expect_refused(1, 1, FI_EOPNOTSUPP, PMV_FILE, "RAM disk");
 	expect_refused(2, 1, FI_EOPNOTSUPP, PMV_UNKNOWN, "sysfs");
 }
+
+/* ---- caches that the kernel does not flush ----------------------------- */
+
+#define SDA "devices/pci0/sda"
+#define SAID SDA "/device/scsi_disk/0:0:0:0"
+
+static void forget_caches(void)
+{
+	put(SDA, "queue/write_cache", "write back");
+	put(SDA, "queue/fua", "0");
+	put(SDA, "cache_type", "");
+	put(SAID, "cache_type", "");
+}
+
+Test(detect, a_drive_whose_cache_is_not_flushed)
+{
+	static const struct {
+		const char *queue, *dir, *attribute, *said;
+		bool dropped;
+	} rows[] = {
+		{"write back", SAID, "cache_type", "write back", false},
+		{"write through", SAID, "cache_type", "write through", false},
+		{"write through", SAID, "cache_type", "none", false},
+		{"write through", SAID, "cache_type", "write back", true},
+		{"write through", SAID, "cache_type", "write back, no read (daft)", true},
+		{"write back", SDA, "cache_type", "write back", false},
+		{"write through", SDA, "cache_type", "write through", false},
+		{"write through", SDA, "cache_type", "write back", true},
+		{"write back", SDA, "queue/fua", "1", false},
+		{"write through", SDA, "queue/fua", "0", false},
+		{"write through", SDA, "queue/fua", "1", true},
+	};
+
+	put("devices/pci0/sda/sda1", "partition", "1");
+	device("block", DISK, "devices/pci0/sda/sda1");
+	file(0, DISK, "/data/a");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		forget_caches();
+		put(SDA, "queue/write_cache", rows[i].queue);
+		put(rows[i].dir, rows[i].attribute, rows[i].said);
+		if (rows[i].dropped)
+			expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE,
+				       "sda, whose cache the kernel does not flush: write \"write "
+				       "back\" to /sys/block/sda/queue/write_cache");
+		else
+			expect(0, 1, PMV_PAGE, PMV_FILE);
+	}
+}
+
+/* What a device drops never comes to those below, and those below may drop it themselves. */
+Test(detect, a_device_that_drops_flushes_to_those_below)
+{
+	mapper();
+	slave(DM, "dm-1", "devices/virtual/block/dm-1");
+	slave(DM, "sdb", "devices/pci0/sdb");
+	slave("devices/virtual/block/dm-1", "sda", SDA);
+	put("devices/pci0/sdb", "queue/write_cache", "write through");
+	put("devices/virtual/block/dm-1", "queue/write_cache", "write through");
+	put(DM, "queue/write_cache", "write through");
+	forget_caches();
+	file(0, "fd:00", "/mnt/dm/a");
+	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, "dm-1, whose cache");
+	put("devices/virtual/block/dm-1", "queue/write_cache", "write back");
+	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, "dm-0, whose cache");
+	put(DM, "queue/write_cache", "write back");
+	expect(0, 1, PMV_PAGE, PMV_FILE);
+	put(DM, "queue/write_cache", "write through");
+	put(SDA, "queue/write_cache", "write through");
+	put("devices/virtual/block/dm-1", "queue/write_cache", "write through");
+	expect(0, 1, PMV_PAGE, PMV_FILE);
+	put(SDA, "queue/fua", "1");
+	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, "sda, whose cache");
+}
+
+/* A flush of a loop device is a sync of its file. */
+Test(detect, a_loop_device_that_drops_flushes)
+{
+	device("block", "07:00", "devices/virtual/block/loop0");
+	mount_fs(60, "07:00", "/mnt/loop", "ext4 /dev/loop0 rw");
+	file(0, "07:00", "/mnt/loop/a");
+	node("/data/image", DISK, 50, S_IFREG, "00:00");
+	put("devices/virtual/block/loop0", "loop/backing_file", "/data/image");
+	put("devices/virtual/block/loop0", "queue/write_cache", "write back");
+	expect(0, 1, PMV_PAGE, PMV_FILE);
+	put("devices/virtual/block/loop0", "queue/write_cache", "write through");
+	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, "loop0, whose cache");
+}

@@ -164,6 +164,26 @@ Test(detect, what_sysfs_fails_to_tell_may_be_volatile)
 	}
 }
 
+Test(detect, what_sysfs_fails_to_tell_of_a_cache_may_be_volatile)
+{
+	static const char *const attributes[] = {"cache_type", "queue/fua", "queue/write_cache"};
+
+	file(0, DISK, "/data/a");
+	put("devices/pci0/sda", "queue/write_cache", "write through");
+	expect(0, 1, PMV_PAGE, PMV_FILE);
+	for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++) {
+		unreadable("devices/pci0/sda", attributes[i], true);
+		expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, "sysfs failed");
+		put("devices/pci0/sda", attributes[i], "0");
+	}
+	put("devices/pci0/sda", "queue/write_cache", "write through");
+	expect(0, 1, PMV_PAGE, PMV_FILE);
+	unreadable("devices/pci0/sda", "device/scsi_disk/0:0:0:0/cache_type", true);
+	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, "sysfs failed");
+	unreadable("devices/pci0/sda", "device/scsi_disk", false);
+	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, "sysfs failed");
+}
+
 /* Whatever can't be opened then: a file in memory doesn't become one on a disk. */
 Test(detect, without_descriptors_nothing_more_is_promised)
 {

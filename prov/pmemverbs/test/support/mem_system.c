@@ -79,7 +79,8 @@ void put(const char *dir, const char *name, const char *value)
 
 	cr_assert(snprintf(path, sizeof(path), "%s/%s/%s", sysfs, dir, name) < PATH_MAX);
 	make_parents(path);
-	unlink(path);
+	if (unlink(path))
+		rmdir(path);
 	append(path, "%s\n", value);
 }
 
