@@ -158,29 +158,61 @@ static int detect_page(const struct place *place, const char *fs, const struct p
 	return 0;
 }
 
-/*
- * device_of -- the number of the disk: btrfs and others have a number of their own.  In a
- * container the disk has no node in /dev, but sysfs has its name.
+/* find_block -- the number of a block device; in a container it has no node, but sysfs has its name
  */
-static dev_t device_of(const struct place *place)
+static bool find_block(const char *path, dev_t *dev)
+{
+	struct pmv_node node;
+
+	if (*path != '/')
+		return false;
+	if (pmv_platform.stat(path, &node))
+		return pmv_platform_named(path, dev);
+	if (S_ISBLK(node.mode))
+		*dev = node.rdev;
+	return S_ISBLK(node.mode);
+}
+
+/* find_medium -- of the file system's disk; btrfs and others have a number that is not the disk's
+ */
+static bool find_medium(const struct place *place, unsigned int depth, struct pmv_medium *medium)
 {
 	dev_t dev = place->file->dev;
-	struct pmv_node source;
 
-	if (major(dev) || *place->fs.source != '/')
-		return dev;
-	if (pmv_platform.stat(place->fs.source, &source))
-		pmv_platform_named(place->fs.source, &dev);
-	else if (S_ISBLK(source.mode))
-		dev = source.rdev;
-	return dev;
+	if (!major(dev))
+		find_block(place->fs.source, &dev);
+	return strcmp(place->fs.type, "btrfs") ? pmv_platform_block(dev, depth, is_durable, medium)
+					       : pmv_platform_btrfs(dev, depth, is_durable, medium);
+}
+
+/* check_others -- XFS's other devices have to keep what they get, as well */
+static int check_others(const struct place *place, unsigned int depth)
+{
+	const size_t count = sizeof(place->fs.others) / sizeof(place->fs.others[0]);
+	struct pmv_medium medium;
+	dev_t dev;
+
+	for (size_t i = 0; i < count; i++) {
+		const char *path = place->fs.others[i];
+
+		if (!*path)
+			continue;
+		if (!find_block(path, &dev) || !pmv_platform_block(dev, depth, is_durable, &medium))
+			return REFUSE(place,
+				      "lies on %.80s, too, which can't be found in sysfs" DECLARE,
+				      path);
+		if (medium.persist == PMV_NONE)
+			return REFUSE(place, "lies on %s, too" DECLARE, medium.what);
+	}
+	return 0;
 }
 
 static int detect_disk(const struct place *place, unsigned int depth)
 {
 	const char *fs = *place->fs.type ? place->fs.type : "a file system";
 	struct pmv_medium medium;
-	bool shown = pmv_platform_block(device_of(place), depth, is_durable, &medium);
+	bool shown = find_medium(place, depth, &medium);
+	int ret;
 
 	place->mem->numa_node = medium.numa_node;
 	place->mem->backing = place->file->sync ? PMV_FSDAX : PMV_FILE;
@@ -194,6 +226,9 @@ static int detect_disk(const struct place *place, unsigned int depth)
 			      fs, place->fs.no_barrier);
 	if (!shown && (place->file->sync || !is_one_of(fs, elsewhere)))
 		return REFUSE(place, "lies on a device that can't be found in sysfs" DECLARE);
+	ret = check_others(place, depth);
+	if (ret)
+		return ret;
 	return place->file->sync ? detect_sync(place, &medium) : detect_page(place, fs, &medium);
 }
 

@@ -37,6 +37,20 @@ static bool has_option(const char *options, const char *option)
 	}
 }
 
+/* get_path -- the value of an option, a path; empty: there is none, "?": it can't be told */
+static void get_path(const char *options, const char *key, char *path, size_t size)
+{
+	const char *value = strstr(options, key);
+	size_t len;
+
+	*path = '\0';
+	if (!value)
+		return;
+	value += strlen(key);
+	len = strcspn(value, ",");
+	snprintf(path, size, "%.*s", len < size ? (int) len : 1, len < size ? value : "?");
+}
+
 /* no_barrier -- the option that lets msync end before the data is durable, or NULL */
 static const char *no_barrier(const char *type, const char *options)
 {
@@ -68,6 +82,8 @@ static void describe(struct libmnt_fs *fs, struct pmv_mount *mount)
 	mount->layered = has_option(options, "upperdir");
 	pmv_overlay_upper(options, mount->upper);
 	mount->realtime = has_option(options, "rtdev");
+	get_path(options, ",rtdev=", mount->others[0], sizeof(mount->others[0]));
+	get_path(options, ",logdev=", mount->others[1], sizeof(mount->others[1]));
 	mount->no_barrier = no_barrier(mount->type, options);
 }
 

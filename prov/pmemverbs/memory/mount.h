@@ -16,6 +16,7 @@ struct pmv_mount {
 	bool layered;           /* overlayfs with an upper directory, which can be written ... */
 	char upper[PATH_MAX];   /* ... here; empty: it is not certain where */
 	bool realtime;          /* XFS with a second device for data */
+	char others[2][256];    /* paths of XFS's other devices, for data and for the log */
 	const char *no_barrier; /* the option that lets msync end too early, or NULL */
 };
 

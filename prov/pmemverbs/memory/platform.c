@@ -196,24 +196,23 @@ static int is_visible(const struct dirent *entry)
 	return *entry->d_name != '.';
 }
 
-/* add_slaves -- the devices below a device of device mapper or md; false: there are none */
-static bool add_slaves(struct walk *walk, const char *device, unsigned int depth)
+/* add_links -- the devices to which the links of a directory lead; false: there are none */
+static bool add_links(struct walk *walk, const char *dir, const char *links, unsigned int depth)
 {
-	char slaves[PATH_MAX], slave[PATH_MAX];
+	char path[PATH_MAX], device[PATH_MAX];
 	struct dirent **entries = NULL;
-	int count = pmv_sysfs_join(slaves, device, "slaves")
-			    ? scandir(slaves, &entries, is_visible, NULL)
-			    : -1;
+	int count =
+		pmv_sysfs_join(path, dir, links) ? scandir(path, &entries, is_visible, NULL) : -1;
 
 	if (count < 0 && pmv_sysfs_absent())
 		return false;
 	if (count < 0)
-		add_unread(walk->sum, basename(device));
+		add_unread(walk->sum, basename(dir));
 	for (int i = 0; i < count; i++) {
 		const char *name = entries[i]->d_name;
 
-		if (depth < PMV_PLATFORM_DEPTH && pmv_sysfs_resolve(slaves, name, slave))
-			add_block(walk, slave, depth + 1);
+		if (depth < PMV_PLATFORM_DEPTH && pmv_sysfs_resolve(path, name, device))
+			add_block(walk, device, depth + 1);
 		else
 			add_lost(walk->sum, name, "which can't be followed");
 		free(entries[i]);
@@ -254,7 +253,7 @@ static void add_block(struct walk *walk, const char *device, unsigned int depth)
 	if (pmv_sysfs_has(dir, "partition"))
 		pmv_sysfs_parent(dir);
 	walk->caches = false;
-	if (!add_slaves(walk, dir, depth) && !add_loop(walk, dir, depth))
+	if (!add_links(walk, dir, "slaves", depth) && !add_loop(walk, dir, depth))
 		add_leaf(walk, dir);
 	switch (pmv_drive_flush(dir, walk->caches)) {
 	case PMV_FLUSH_SENT:
@@ -271,6 +270,31 @@ static void add_block(struct walk *walk, const char *device, unsigned int depth)
 	walk->caches |= beside || pmv_drive_caches(dir);
 }
 
+/* add_btrfs -- all devices of the btrfs of which this one is a part */
+static void add_btrfs(struct walk *walk, const char *device, unsigned int depth)
+{
+	char pattern[PATH_MAX], name[NAME_MAX + 1];
+	glob_t found = {0};
+
+	snprintf(name, sizeof(name), "fs/btrfs/*/devices/%.200s", basename(device));
+	if (!pmv_sysfs_join(pattern, pmv_platform.sysfs, name)) {
+		add_unread(walk->sum, basename(device));
+		return;
+	}
+	switch (glob(pattern, GLOB_ERR, NULL, &found)) {
+	case 0:
+		pmv_sysfs_parent(found.gl_pathv[0]);
+		add_links(walk, found.gl_pathv[0], ".", depth);
+		break;
+	case GLOB_NOMATCH:
+		break;
+	default:
+		if (!pmv_sysfs_absent())
+			add_unread(walk->sum, basename(device));
+	}
+	globfree(&found);
+}
+
 bool pmv_platform_block(dev_t dev, unsigned int depth, pmv_platform_durable is_durable,
 			struct pmv_medium *medium)
 {
@@ -281,6 +305,19 @@ bool pmv_platform_block(dev_t dev, unsigned int depth, pmv_platform_durable is_d
 	if (!find_device("block", dev, dir))
 		return false;
 	add_block(&walk, dir, depth);
+	return true;
+}
+
+bool pmv_platform_btrfs(dev_t dev, unsigned int depth, pmv_platform_durable is_durable,
+			struct pmv_medium *medium)
+{
+	struct walk walk = {.sum = medium, .is_durable = is_durable};
+	char dir[PATH_MAX];
+
+	if (!pmv_platform_block(dev, depth, is_durable, medium))
+		return false;
+	if (find_device("block", dev, dir))
+		add_btrfs(&walk, dir, depth);
 	return true;
 }
 

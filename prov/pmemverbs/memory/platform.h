@@ -57,6 +57,10 @@ typedef bool (*pmv_platform_durable)(const char *path, const struct pmv_node *no
 bool pmv_platform_block(dev_t dev, unsigned int depth, pmv_platform_durable is_durable,
 			struct pmv_medium *medium);
 
+/* pmv_platform_btrfs -- the same of a btrfs: of all its devices, of which this is one */
+bool pmv_platform_btrfs(dev_t dev, unsigned int depth, pmv_platform_durable is_durable,
+			struct pmv_medium *medium);
+
 /* pmv_platform_named -- the number of a block device by its path in /dev; false: not in sysfs */
 bool pmv_platform_named(const char *path, dev_t *dev);
 

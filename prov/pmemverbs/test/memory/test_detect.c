@@ -249,6 +249,7 @@ Test(detect, xfs_may_keep_data_on_another_device)
 	region(REGION0, "memory_controller", "0");
 	pmem_disk();
 	mount_fs(30, PMEM1, "/mnt/x", "xfs /dev/pmem1 rw,rtdev=/dev/sdb,noquota");
+	node("/dev/sdb", DEVTMPFS, 4, S_IFBLK, DISK);
 	region(REGION1, "memory_controller", "0");
 	sync_file(0, PMEM1, "/mnt/x/a");
 	file(1, PMEM1, "/mnt/x/a");

@@ -186,6 +186,59 @@ Test(detect, btrfs_whose_device_has_no_node)
 	}
 }
 
+Test(detect, btrfs_on_several_devices)
+{
+	device("block", "fe:00", "devices/virtual/block/zram0");
+	node("/dev/sda", DEVTMPFS, 4, S_IFBLK, DISK);
+	mount_fs(60, "00:30", "/mnt/b", "btrfs /dev/sda rw,subvolid=5");
+	file(0, "00:30", "/mnt/b/a");
+	put("fs/btrfs/features", "raid56", "1");
+	point("fs/btrfs/1111-aaaa/devices/sda", "devices/pci0/sda");
+	point("fs/btrfs/2222-bbbb/devices/zram0", "devices/virtual/block/zram0");
+	expect(0, 1, PMV_PAGE, PMV_FILE);
+	point("fs/btrfs/1111-aaaa/devices/zram0", "devices/virtual/block/zram0");
+	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, "zram0, a RAM disk");
+	point("fs/btrfs/1111-aaaa/devices/zram0", "devices/gone");
+	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, "zram0, which can't be followed");
+}
+
+Test(detect, xfs_on_several_devices)
+{
+	static const char *const options[] = {"rtdev", "logdev"};
+
+	device("block", "08:20", "devices/pci0/sdc");
+	device("block", "fe:00", "devices/virtual/block/zram0");
+	node("/dev/sdc", DEVTMPFS, 4, S_IFBLK, "08:20");
+	node("/dev/zram0", DEVTMPFS, 5, S_IFBLK, "fe:00");
+	node("/dev/null", DEVTMPFS, 6, S_IFCHR, "fe:00");
+	for (unsigned int i = 0; i < 2; i++) {
+		static const struct {
+			const char *path, *why;
+		} rows[] = {
+			{"/dev/sdc", NULL},
+			{"/dev/zram0", "lies on zram0, a RAM disk, too"},
+			{"/dev/sdd", "lies on /dev/sdd, too, which can't be found"},
+			{"/dev/null", "lies on /dev/null, too, which can't be found"},
+		};
+
+		for (unsigned int j = 0; j < sizeof(rows) / sizeof(rows[0]); j++) {
+			unsigned int at = 4 * i + j;
+			char dev[16], tail[64];
+
+			snprintf(dev, sizeof(dev), "08:%x", 0x60 + at);
+			snprintf(tail, sizeof(tail), "xfs /dev/x rw,%s=%s,noquota", options[i],
+				 rows[j].path);
+			device("block", dev, "devices/pci0/sdx");
+			mount_fs(60 + at, dev, "/mnt/x", tail);
+			file(at, dev, "/mnt/x/a");
+			if (rows[j].why)
+				expect_refused(at, 1, FI_EOPNOTSUPP, PMV_FILE, rows[j].why);
+			else
+				expect(at, 1, PMV_PAGE, PMV_FILE);
+		}
+	}
+}
+
 Test(detect, a_mapped_block_device)
 {
 	region(REGION0, "memory_controller", "0");
