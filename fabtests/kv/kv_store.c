@@ -192,6 +192,19 @@ static int check_super(const struct kv_store *store)
 	return 0;
 }
 
+/*
+ * keep_super -- make durable what was found there, before the other index is changed: on the
+ * medium that may still be the one in use, if the last target was killed before its sync or if the
+ * sync has failed.  After a failure the page counts as clean, and a sync alone would not write it.
+ */
+static int keep_super(const struct kv_store *store)
+{
+	volatile uint64_t *life = &super_of(store)->life;
+
+	*life = *life;
+	return store->persist(store->arg, super_of(store), PAGE);
+}
+
 int kv_store_start(struct kv_store *store, struct kv_counts *found)
 {
 	struct super *super = super_of(store);
@@ -204,7 +217,11 @@ int kv_store_start(struct kv_store *store, struct kv_counts *found)
 	store->used = calloc(store->buffers, 1);
 	if (!store->used)
 		return -FI_ENOMEM;
-	if (!super->magic) {
+	if (super->magic) {
+		ret = keep_super(store);
+		if (ret)
+			return ret;
+	} else {
 		*super = (struct super){.records = store->records};
 		memset(index_of(store, 0), 0, len);
 	}

@@ -2,8 +2,9 @@
 /*
  * kv_store.h -- the target's memory: two indexes, and buffers
  *
- * One index is in use.  When the target starts it makes the other one from it, and makes that
- * durable.  Then it changes one word, which says which one is in use.  So it may die at any moment.
+ * One index is in use.  When the target starts it makes durable what it finds on the first page,
+ * which says which one.  It makes the other one from it, and makes that durable.  Then it changes
+ * one word, which says which one is in use.  So it may die at any moment.
  * The new index has the pointers that are right for peers now: where they name memory by its
  * virtual address, that is another one in each life.  Deleted keys are not in it.
  */
