@@ -175,8 +175,9 @@ static void close_side(struct side *side)
 		fi_freeinfo(side->info);
 }
 
-static int find_provider(const char *node, const char *port, uint64_t flags, struct fi_info **info)
+static int open_fabric(struct side *side)
 {
+	struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_UNSPEC};
 	struct fi_info *hints = fi_allocinfo();
 	int ret;
 
@@ -188,9 +189,14 @@ static int find_provider(const char *node, const char *port, uint64_t flags, str
 	hints->domain_attr->mr_mode =
 		FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 	hints->fabric_attr->prov_name = strdup("pmemverbs");
-	ret = fi_getinfo(FI_VERSION(1, 17), node, port, flags, hints, info);
+	ret = fi_getinfo(FI_VERSION(1, 17), side->host, side->port, side->host ? 0 : FI_SOURCE,
+			 hints, &side->info);
 	fi_freeinfo(hints);
-	return ret ? explain(node, ret) : 0;
+	if (ret)
+		return explain(side->host, ret);
+	DO(fi_fabric(side->info->fabric_attr, &side->fabric, NULL));
+	DO(fi_eq_open(side->fabric, &eq_attr, &side->eq, NULL));
+	return 0;
 }
 
 static int wait_event(struct side *side, uint32_t type, struct event *event, int timeout)
@@ -220,15 +226,6 @@ static int open_endpoint(struct side *side, struct fi_info *info)
 	return 0;
 }
 
-static int open_fabric(struct side *side)
-{
-	struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_UNSPEC};
-
-	DO(fi_fabric(side->info->fabric_attr, &side->fabric, NULL));
-	DO(fi_eq_open(side->fabric, &eq_attr, &side->eq, NULL));
-	return 0;
-}
-
 /* The target */
 
 /* open_log -- a file is made; what is missing in /dev is a device, and no file replaces it */
@@ -253,30 +250,37 @@ static int open_log(const char *path)
 	return -1;
 }
 
+/* keep_log -- a power failure leaves the file, all of it, and its name */
+static int keep_log(const char *path, int fd)
+{
+	char *real = realpath(path, NULL);
+	int dir = real ? open(dirname(real), O_RDONLY | O_DIRECTORY) : -1;
+	struct stat st;
+	bool bad = dir < 0 || fstat(fd, &st);
+
+	/* A hole could find the disk full when it is written. */
+	if (!bad && S_ISREG(st.st_mode))
+		bad = (errno = posix_fallocate(fd, 0, LOG_SIZE)) || fsync(fd) || fsync(dir);
+	if (dir >= 0)
+		close(dir);
+	free(real);
+	return bad ? -1 : 0;
+}
+
 static struct log *map_log(const char *path)
 {
-	struct log *log = MAP_FAILED;
-	struct stat st;
-	int fd;
+	int fd = path ? open_log(path) : -1, kind = path ? 0 : MAP_ANONYMOUS;
+	struct log *log;
 
-	if (!path) {
-		log = mmap(NULL, LOG_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-			   0);
-		return log == MAP_FAILED ? NULL : log;
-	}
-	fd = open_log(path);
-	if (fd < 0)
+	if (path && (fd < 0 || keep_log(path, fd)))
 		return NULL;
-	/* A hole could find the disk full when it is written. */
-	if (!fstat(fd, &st) &&
-	    (!S_ISREG(st.st_mode) || !(errno = posix_fallocate(fd, 0, LOG_SIZE)))) {
-		/* MAP_SYNC where it is to be had: then no msync is needed. */
-		log = mmap(NULL, LOG_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | MAP_SYNC,
-			   fd, 0);
-		if (log == MAP_FAILED)
-			log = mmap(NULL, LOG_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	}
-	close(fd);
+	/* MAP_SYNC where it is to be had: then no msync is needed. */
+	log = mmap(NULL, LOG_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | MAP_SYNC | kind,
+		   fd, 0);
+	if (log == MAP_FAILED)
+		log = mmap(NULL, LOG_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | kind, fd, 0);
+	if (fd >= 0)
+		close(fd);
 	return log == MAP_FAILED ? NULL : log;
 }
 
@@ -344,7 +348,7 @@ static int serve(struct side *side, struct log *log)
 static int listen_and_serve(struct side *side, struct log *log)
 {
 	log->tail = 0;
-	if (find_provider(NULL, side->port, FI_SOURCE, &side->info) || open_fabric(side))
+	if (open_fabric(side))
 		return 1;
 	DO(fi_passive_ep(side->fabric, side->info, &side->pep, NULL));
 	DO(fi_pep_bind(side->pep, &side->eq->fid, 0));
@@ -461,11 +465,9 @@ static int append_all(struct side *side, const struct lease *lease, struct log *
 	int ret = took ? 0 : fail("calloc", -FI_ENOMEM);
 
 	for (uint64_t i = 0; !ret && i < records; i++) {
-		int64_t start = now_ns();
-
+		took[i] = -now_ns();
 		ret = append(side, lease, log, i);
-		if (!ret)
-			took[i] = now_ns() - start;
+		took[i] += now_ns();
 	}
 	if (!ret) {
 		qsort(took, records, sizeof(*took), by_value);
@@ -483,8 +485,7 @@ static int connect_and_append(struct side *side, struct log *log, uint64_t recor
 	struct event event;
 	struct lease lease;
 
-	if (find_provider(side->host, side->port, 0, &side->info) || open_fabric(side) ||
-	    open_endpoint(side, side->info))
+	if (open_fabric(side) || open_endpoint(side, side->info))
 		return 1;
 	DO(fi_mr_reg(side->domain, log, LOG_SIZE, FI_WRITE, 0, 1, 0, &side->mr, NULL));
 	DO(fi_connect(side->ep, side->info->dest_addr, NULL, 0));
@@ -572,9 +573,8 @@ static const struct argp argp = {
 	.parser = parse,
 	.args_doc = "\nHOST",
 	.doc = "Append records to a durable log on another machine's memory: be the target, or "
-	       "append to the log at HOST."
-	       "\vFI_PMEMVERBS_DOMAIN declares what survives a power failure where the target "
-	       "can't find it out; see fi_pmemverbs(7).",
+	       "append to the log at HOST.\vFI_PMEMVERBS_DOMAIN declares what survives a power "
+	       "failure where the target can't find it out; see fi_pmemverbs(7).",
 };
 
 int main(int argc, char **argv)
