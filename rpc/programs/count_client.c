@@ -67,8 +67,9 @@ static int read_id_file(const char *path, int fd, uint8_t id[PMEMRPC_ID_LEN])
 		return fail_file(path, strerror(errno));
 	if (!S_ISREG(st.st_mode) || (st.st_size && st.st_size != PMEMRPC_ID_LEN))
 		return fail_file(path, "this is not the file of a client: it would have 16 bytes");
-	if (st.st_size ? pread(fd, id, PMEMRPC_ID_LEN, 0) != PMEMRPC_ID_LEN
-		       : pwrite(fd, id, PMEMRPC_ID_LEN, 0) != PMEMRPC_ID_LEN)
+	/* Also what was found: if a sync of it has failed, another one would write nothing. */
+	if ((st.st_size && pread(fd, id, PMEMRPC_ID_LEN, 0) != PMEMRPC_ID_LEN) ||
+	    pwrite(fd, id, PMEMRPC_ID_LEN, 0) != PMEMRPC_ID_LEN)
 		return fail_file(path, "it can't be read or written");
 	ret = sync_name(path, fd);
 	return ret ? fail_file(path, strerror(-ret)) : 0;

@@ -10,6 +10,23 @@ try_calls()
 		grep -q '300 calls, 0 of them without their client; 2 connections, 0 refused' "$work/server.log"
 }
 
+# Who a client is has to be durable before it makes a call: found, it is written again, and synced.  If a
+# sync fails there is no call.
+try_id()
+{
+	local before what
+
+	begin && "${rpc[@]}" -n 3 -i "$work/id" 127.0.0.1 && before=$(od -An -tx1 "$work/id") && touch -d @0 "$work/id" &&
+		"${rpc[@]}" -n 3 -i "$work/id" 127.0.0.1 || return
+	[ "$(stat -c %Y "$work/id")" != 0 ] || { echo "the id was not written"; return 1; }
+	[ "$(od -An -tx1 "$work/id")" = "$before" ] || { echo "the id is another one"; return 1; }
+	for what in id "${work##*/}"; do
+		refused 1 'Input/output error' env PMEM_CP_ACCIDENT="fail_fsync:/$what" \
+			"LD_PRELOAD=$(sanitizer) $programs/.libs/libcp_crash.so $loaded" "${program[@]}" -P "$port" -n 3 -i "$work/id" 127.0.0.1 || return
+	done
+	finish && grep -q '6 calls, 0 of them without their client; 2 connections, 0 refused' "$work/server.log"
+}
+
 # A window of replies is asked for, and calls are made at once; then the connection is lost meanwhile.
 try_replies()
 {
