@@ -482,9 +482,10 @@ int cp_copy_get(struct cp_copy *copy, int into)
 		cp_fail(copy->path, strerror(errno));
 	else if (get.hash) {
 		XXH3_128bits_reset(get.hash);
-		copy->in_memory |= cp_is_in_memory(dir);
 		copy->done = copy->resumed = 0;
 		ret = begin_get(&get, dir) || get_data(&get) || finish_get(&get) ? -1 : 0;
+		if (!ret)
+			cp_kept_look(&copy->kept, get.part.fd);
 		cp_part_close(&get.part);
 	}
 	if (dir >= 0)

@@ -41,10 +41,12 @@ struct found {
 
 enum { NO_DIRECTORY = 1, FAILED };
 
-/* sync_at -- a file or directory; 0 or an errno */
+#define OPEN_FOUND (O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC)
+
+/* sync_at -- a directory that is complete; 0 or an errno */
 static int sync_at(int dir, const char *name, const struct cp_keep *keep)
 {
-	int fd = openat(dir, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	int fd = openat(dir, name, OPEN_FOUND);
 	int err = fd < 0 ? errno : cp_keep_apply(keep, fd);
 
 	if (!err && fsync(fd))
@@ -179,17 +181,27 @@ static int make_directory(const struct found *found, mode_t mode)
 	return err;
 }
 
+/* sync_found -- a file that is there; 0 or an errno */
+static int sync_found(struct cp_copy *copy, const struct found *found)
+{
+	int fd = openat(found->dir, found->base, OPEN_FOUND), err;
+
+	if (fd < 0)
+		return errno;
+	cp_kept_look(&copy->kept, fd);
+	err = fsync(fd) ? errno : 0;
+	close(fd);
+	return err;
+}
+
 static int take_file(struct cp_copy *copy, const struct cp_record *record,
 		     const struct found *found)
 {
-	const struct cp_keep nothing = {0};
-
 	/*
 	 * Nobody knows whether what is there is durable.  An error is told once: the file is got
 	 * again, or it would be taken for good the next time.
 	 */
-	if (!is_same(copy, record, found) || sync_at(found->dir, found->base, &nothing) ||
-	    fsync(found->dir))
+	if (!is_same(copy, record, found) || sync_found(copy, found) || fsync(found->dir))
 		return get_file(copy, found->name, found->path, found->dir);
 	copy->same++;
 	return 0;
@@ -301,7 +313,7 @@ static int take_all(struct cp_copy *copy, const struct list *list, const char *n
 	int root = -1, err = open_destination(path, mode, &root), ret = 0;
 
 	if (!err) {
-		copy->in_memory |= cp_is_in_memory(root);
+		cp_kept_look(&copy->kept, root);
 		ret = take_list(copy, list, name, path, root);
 	}
 	if (!err && !ret)

@@ -55,7 +55,7 @@ enum { RESTART = 256 };
 
 static const struct argp_option options[] = {
 	{"archive", 'a', NULL, 0, "-r, and permissions and the times of directories", 0},
-	{"quiet", 'q', NULL, 0, "say nothing but errors", 0},
+	{"quiet", 'q', NULL, 0, "say nothing but errors, and what is not durable", 0},
 	{"recursive", 'r', NULL, 0,
 	 "directories, too; files keep their times, and what is there with the same length and "
 	 "time "
@@ -187,9 +187,9 @@ static const struct argp argp = {
 	"; IPv6 addresses in "
 	"brackets), the other one a file here. If the destination's name is missing, ends with a "
 	"slash, or is a directory here, the source's is added.\n"
-	"It ends with 0 when the checksums agree and the files are durable under their names. "
-	"Until then what was there before stays. An interrupted copy goes on when it is called "
-	"again.",
+	"It ends with 0 when the checksums agree and the files are durable under their names, or "
+	"are got to where that can't be promised, which it says. Until then what was there before "
+	"stays. An interrupted copy goes on when it is called again.",
 	NULL,
 	NULL,
 	NULL};
@@ -256,7 +256,10 @@ static void describe(struct cp_copy *copy)
 
 static const char *what_they_are(const struct cp_copy *copy)
 {
-	return copy->in_memory ? "are in memory, and not durable" : "are durable";
+	if (!copy->kept.doubtful)
+		return "are durable";
+	return copy->kept.in_memory ? "are in memory, and not durable"
+				    : "are copied, and may be lost in a power failure";
 }
 
 static void conclude(struct cp_copy *copy)
@@ -435,6 +438,9 @@ static int run(struct cp_copy *copy, const struct settings *settings)
 		take_signals();
 		ret = copy->many ? copy_tree(copy, settings) : copy_each(copy, settings);
 	}
+	if (copy->kept.doubtful)
+		cp_fail(copy->kept.in_memory ? "not durable" : "not known to be durable",
+			copy->kept.why);
 	cp_link_close(&copy->link);
 	node_close(&node);
 	return ret;

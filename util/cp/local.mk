@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # local.mk -- copying files: what both sides have in common, the client, the target; %D% is this directory
+#
+# What a file system keeps comes from the provider's own objects.
 
 bin_PROGRAMS += fi_pmem_cp fi_pmem_target
 noinst_LTLIBRARIES += libcp.la
@@ -15,10 +17,11 @@ libcp_la_LIBADD = libconnection.la
 fi_pmem_cp_SOURCES = %D%/fi_pmem_cp.c \
 	%D%/copy.c %D%/copy.h \
 	%D%/fetch.c %D%/fetch.h \
+	%D%/kept.c %D%/kept.h \
 	%D%/transfer.c %D%/transfer.h \
 	%D%/tree.c %D%/tree.h
 fi_pmem_cp_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
-fi_pmem_cp_LDADD = libcp.la $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
+fi_pmem_cp_LDADD = libcp.la libprovider.la $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
 fi_pmem_target_SOURCES = %D%/fi_pmem_target.c \
 	%D%/direct.c %D%/direct.h \
 	%D%/medium.c %D%/medium.h \

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "kept.h"
 #include "link.h"
 
 /* Data are moved in pieces of this size, and put durably in batches of so many. */
@@ -33,7 +34,7 @@ struct cp_copy {
 	uint64_t keep;      /* CP_TIMES, CP_MODES */
 	bool many;          /* it is one of several, which all go on */
 	uint64_t files, bytes, same, failed; /* of many */
-	bool in_memory;                      /* something was got to where nothing is durable */
+	struct cp_kept kept;                 /* of what was got */
 	bool restart;
 	bool quiet;
 	bool verbose;
