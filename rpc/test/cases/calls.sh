@@ -187,6 +187,20 @@ try_counters()
 		grep -q ' 300 calls that are executed' "$work/server.log" && grep -q ' 19200 bytes of arguments' "$work/server.log"
 }
 
+# Neither side can do anything with so few descriptors, and says so.
+try_few_descriptors()
+{
+	local few
+
+	begin || return
+	for few in 4 5 6 8; do
+		refused 1 'Too many open files' bash -c 'ulimit -n "$1" && exec "${@:2}"' bash "$few" "${program[@]}" -P "$port" -n 3 127.0.0.1 &&
+			refused 1 'Too many open files' bash -c 'ulimit -n "$1" && exec "${@:2}"' bash "$few" "${program[@]}" -P $((port + 50)) \
+				-M "$work/other" || return
+	done
+	finish
+}
+
 try_words()
 {
 	refused 2 'a server needs --memory' "${rpc[@]}" &&
