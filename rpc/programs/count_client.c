@@ -298,7 +298,7 @@ int count_call(const struct settings *settings)
 					   .timeout_ms = settings->timeout_ms};
 	struct missed missed = {.settings = settings};
 	struct pmemrpc_client *client;
-	char error[256];
+	char error[1024];
 	int ret;
 
 	attr.context = &missed;

@@ -173,7 +173,7 @@ int count_serve(const struct settings *settings)
 	pthread_t printer;
 	sigset_t signals;
 	struct pmemrpc_counters counters;
-	char error[256];
+	char error[1024];
 	int ret;
 
 	/* Before there are other threads. */

@@ -141,7 +141,7 @@ static int serve(const struct settings *settings)
 		.handler = execute,
 	};
 	struct sigaction action = {.sa_handler = on_end};
-	char error[256];
+	char error[1024];
 	int ret = pmemrpc_server_open(&attr, &server, error, sizeof(error));
 
 	if (ret)
@@ -235,7 +235,7 @@ static int ask(const struct settings *settings)
 		.node = settings->words[0], .service = settings->port, .timeout_ms = WAIT_MS};
 	struct pmemrpc_client *client;
 	struct pmemrpc_call asked;
-	char error[256];
+	char error[1024];
 	int ret;
 
 	if (make(settings, &asked))
