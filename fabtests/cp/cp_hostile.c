@@ -11,18 +11,20 @@
  *   cp_hostile target PORT alive|grows SECONDS
  *   cp_hostile target PORT versions LOWEST-HIGHEST
  *   cp_hostile target PORT list|leaves|left_out|endless NAME
+ *   cp_hostile target PORT device 0
  *
  * The second form gets NAME, truncates it where it is, and has its digest made.  The third one
  * connects so often, asks for nothing, and ends when the target has disconnected all.  The fourth
  * one puts a small file, and wants to be told that the target gets on behind its records.  The
  * fifth one begins to put a file.  It leaves a part of it, as if it was interrupted; or looks for
  * what an earlier one has left there, and ends with 1 if it sees that; or it says "it is lent", and
- * that it is alive until it is killed.  The sixth one greets with other words.  The last three are
+ * that it is alive until it is killed.  The sixth one greets with other words.  The last four are
  * a target for one client: it says again and again that it is alive and, with "grows", that it gets
  * on, and answers after so many seconds, with an error, or never (0); or it greets with these
  * versions, and answers so; or it lists a directory of
  * that name, an empty file, something that it leaves out, or again and again what has no bytes.  It
- * says whether the client said behind the list that it is alive.
+ * says whether the client said behind the list that it is alive; or it serves a device, and goes
+ * away when the data are there.
  *
  * In each round it connects and sends messages that are wrong in some way: names that lead
  * out, lengths that are none, requests in the wrong order, bytes at random; writes to memory
@@ -388,6 +390,24 @@ static int be_a_list(struct cp_link *link, enum cp_kind kind, const char *name)
 	return 0;
 }
 
+/* be_a_device -- a target that serves one, and goes away when all is there */
+static int be_a_device(struct cp_link *link)
+{
+	struct cp_message message = {.type = CP_ANSWER, .flags = CP_IN_PLACE}, request;
+	struct region region;
+	int ret = region_try(&link->node, &region, link->data, SIZE, FI_REMOTE_WRITE, 0);
+
+	if (ret)
+		return 1;
+	message.addr = region.addr;
+	message.key = region.key;
+	ret = cp_link_send(link, &message, TIMEOUT_MS) || !next_request(link, &request) ||
+	      request.type != CP_FINISH;
+	region_close(&region);
+	cp_link_close(link);
+	return ret;
+}
+
 /* be_a_target -- for one client, which gets no answer, or one after so many seconds */
 static int be_a_target(struct node *node, const char *how, const char *what)
 {
@@ -413,6 +433,11 @@ static int be_a_target(struct node *node, const char *how, const char *what)
 		return strcmp(how, "versions") != 0;
 	if (kind_listed(how) || !strcmp(how, "endless")) {
 		ret = be_a_list(&link, kind_listed(how), what);
+		fi_freeinfo(event.entry.info);
+		return ret;
+	}
+	if (!strcmp(how, "device")) {
+		ret = be_a_device(&link);
 		fi_freeinfo(event.entry.info);
 		return ret;
 	}

@@ -282,19 +282,23 @@ static void conclude(struct cp_copy *copy)
 	printf("\n");
 }
 
+static const struct cp_copy *under_way;
+
 /* on_end -- a signal that ends the process: say what that means for the copy */
 static void on_end(int signo)
 {
-	static const char text[] = "\n" CP_GOES_ON;
+	const char *text = cp_goes_on(under_way);
 
 	signal(signo, SIG_DFL);
-	if (write(STDERR_FILENO, text + !bar.drawn, sizeof(text) - 1 - !bar.drawn) >= 0)
+	if (write(STDERR_FILENO, "\n", bar.drawn) >= 0 &&
+	    write(STDERR_FILENO, text, strlen(text)) >= 0)
 		raise(signo);
 }
 
 /* take_signals -- after what libfabric loads has installed handlers */
-static void take_signals(void)
+static void take_signals(const struct cp_copy *copy)
 {
+	under_way = copy;
 	signal(SIGINT, on_end);
 	signal(SIGTERM, on_end);
 }
@@ -428,14 +432,15 @@ static int run(struct cp_copy *copy, const struct settings *settings)
 
 	copy->node = &node;
 	copy->name = *target->name ? target->name : target->host;
-	copy->many = settings->recursive || (last->host && settings->count > 2);
+	copy->several = settings->count > 2;
+	copy->many = settings->recursive || (last->host && copy->several);
 	if (ret)
 		fprintf(stderr, "fi_pmem_cp: %s\n", error.text);
 	else
 		ret = cp_connect(copy);
 	if (!ret) {
 		bar.start = connection_now_ms();
-		take_signals();
+		take_signals(copy);
 		ret = copy->many ? copy_tree(copy, settings) : copy_each(copy, settings);
 	}
 	if (copy->kept.doubtful)

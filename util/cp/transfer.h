@@ -20,9 +20,6 @@
 /* What cp_link_open is asked for: the data of all batches, and their states. */
 #define CP_DATA_ROOM (CP_BATCHES * (CP_BATCH * CP_CHUNK) + CP_STATE_PAGE)
 
-/* What an interrupted copy is told with. */
-#define CP_GOES_ON "fi_pmem_cp: what is durable stays: the same command goes on from there\n"
-
 struct cp_copy {
 	const struct node *node; /* whom to connect to */
 	struct cp_link link;
@@ -33,6 +30,7 @@ struct cp_copy {
 	const char *path;   /* here */
 	uint64_t keep;      /* CP_TIMES, CP_MODES */
 	bool many;          /* it is one of several, which all go on */
+	bool several;       /* sources */
 	uint64_t files, bytes, same, failed; /* of many */
 	struct cp_kept kept;                 /* of what was got */
 	bool restart;
@@ -61,6 +59,9 @@ int cp_connect_again(struct cp_copy *copy);
 int cp_fail(const char *what, const char *why);
 int cp_fail_there(const char *what, const char *why);
 void cp_note(const struct cp_copy *copy, const char *text);
+
+/* cp_goes_on -- what becomes of an interrupted copy */
+const char *cp_goes_on(const struct cp_copy *copy);
 
 /* cp_interrupted -- the target is not to be reached any more */
 int cp_interrupted(struct cp_copy *copy, const char *why);
