@@ -359,7 +359,8 @@ static void warn_of_domain(json_object *list, const struct info_memory *memory)
 		    memory->err ? "" : pmv_setting_domain_name(memory->mem.persist),
 		    memory->mem.what);
 	else if (memory->err && memory->named)
-		add(list, warning(true, memory->name), "Nothing survives here: %s.",
+		add(list, warning(true, memory->name), "Nothing %s here: %s.",
+		    memory->mem.backing == PMV_VOLATILE_FS ? "survives" : "is known to survive",
 		    memory->mem.what);
 	else if (memory->err)
 		add(list, warning(false, memory->name), "The provider refuses it: %s.",

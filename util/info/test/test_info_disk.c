@@ -103,6 +103,8 @@ Test(machine, a_file_that_is_not_durable_is_data_loss)
 		again();
 		look(cases[i].path);
 		expect_in("memory/0/what", cases[i].why);
+		cr_expect_eq(find("warnings", "Nothing survives here") != NULL,
+			     !strcmp(cases[i].dev, TMPFS), "%s", cases[i].path);
 		expect_text("memory/0/domain", cases[i].refused ? "refused" : "page");
 		cr_expect_eq(info_loses_data(model), cases[i].refused, "%s", cases[i].path);
 	}
@@ -147,5 +149,7 @@ Test(machine, what_is_not_there_is_said)
 	expect_in("memory/0/what", "/nosuch");
 	expect_in("memory/1/what", "no file, directory or device");
 	expect_in("memory/2/what", "no file can be made");
+	cr_expect(find("warnings", "Nothing is known to survive here: no file can be made"));
+	cr_expect_not(find("warnings", "Nothing survives here"));
 	cr_expect(info_loses_data(model));
 }
