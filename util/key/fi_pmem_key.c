@@ -7,6 +7,7 @@
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 
 #include <sodium.h>
 
+#include "../sync_name.h"
 #include "auth/keys.h"
 
 #ifdef HAVE_CONFIG_H
@@ -103,6 +105,24 @@ static int put(int dir, const char *name, mode_t mode, const char *text)
 	return -1;
 }
 
+/*
+ * keep -- the key that was there, the files' names, and the directory's own: who has made them may
+ * have been killed before they were durable.  A directory that others have made may be in one that
+ * can't be read.
+ */
+static int keep(const struct settings *settings, int dir, bool made)
+{
+	int fd = openat(dir, "key", O_RDONLY | O_CLOEXEC);
+	int ret = fd < 0 || fsync(fd) ? errno : 0;
+
+	if (fd >= 0)
+		close(fd);
+	if (!ret)
+		ret = fsync(dir) ? errno : -sync_name(settings->directory, dir);
+	errno = ret;
+	return ret && (made || ret != EACCES) ? -1 : 0;
+}
+
 /* make_key -- 1: there is one */
 static int make_key(int dir)
 {
@@ -140,13 +160,15 @@ static int print_line(const struct settings *settings, bool was_there)
 int main(int argc, char **argv)
 {
 	struct settings settings = {0};
+	bool made;
 	int dir, ret;
 
 	argp_err_exit_status = 2;
 	argp_parse(&argp, argc, argv, 0, NULL, &settings);
 	if (sodium_init() < 0)
 		return EXIT_FAILURE;
-	if (mkdir(settings.directory, 0700) && errno != EEXIST) {
+	made = !mkdir(settings.directory, 0700);
+	if (!made && errno != EEXIST) {
 		fprintf(stderr, "fi_pmem_key: %s can't be made: %s%s\n", settings.directory,
 			strerror(errno),
 			errno == ENOENT ? "; make the directory above it first" : "");
@@ -160,6 +182,9 @@ int main(int argc, char **argv)
 		return failed(&settings, "key");
 	if (put(dir, "peers", 0644, PEERS) && errno != EEXIST)
 		return failed(&settings, "peers");
+	/* What this user may not read is told below. */
+	if (keep(&settings, dir, made))
+		return failed(&settings, "");
 	close(dir);
 	return print_line(&settings, ret);
 }
