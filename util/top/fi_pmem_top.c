@@ -6,6 +6,7 @@
  * processes there, and needs no libfabric.
  */
 #include <argp.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,14 +87,21 @@ static const struct argp argp = {
 
 static int look(const struct settings *settings, struct texts *texts)
 {
-	unsigned int silent;
-	int ret = gather(settings->directory, texts, &silent);
+	int ret = gather(settings->directory, texts);
 
 	if (ret)
-		fprintf(stderr, "fi_pmem_top: %s: %s\n", settings->directory, strerror(ret));
-	if (silent)
-		fprintf(stderr, "fi_pmem_top: %u in %s did not answer\n", silent,
+		fprintf(stderr, "fi_pmem_top: %s: %s%s\n", settings->directory, strerror(ret),
+			ret == ENOENT ? "; which directory do programs have in "
+					"FI_PMEMVERBS_METRICS?"
+				      : "");
+	if (texts->silent)
+		fprintf(stderr, "fi_pmem_top: %u in %s did not answer\n", texts->silent,
 			settings->directory);
+	if (texts->forbidden)
+		fprintf(stderr,
+			"fi_pmem_top: %u in %s do not answer this user: call it as root, as their "
+			"user or in their group\n",
+			texts->forbidden, settings->directory);
 	return ret;
 }
 

@@ -27,6 +27,7 @@ enum state {
 	TOLD,
 	GONE, /* nobody is there */
 	SILENT,
+	FORBIDDEN, /* to this user */
 };
 
 struct source {
@@ -65,7 +66,7 @@ static enum state connect_to(struct source *source, int dir)
 	err = errno;
 	close(source->fd);
 	source->fd = -1;
-	return err == EAGAIN ? WAITS : GONE;
+	return err == EAGAIN ? WAITS : err == EACCES ? FORBIDDEN : GONE;
 }
 
 static bool make_room(struct source *source)
@@ -161,21 +162,21 @@ static int is_socket(const struct dirent *entry)
 	       !strcmp(entry->d_name + len - strlen(SUFFIX), SUFFIX);
 }
 
-/* take -- its text, or count it as silent */
-static void take(struct source *source, struct texts *texts, unsigned int *silent)
+/* take -- its text, or count it */
+static void take(struct source *source, struct texts *texts)
 {
 	if (source->state == TOLD) {
 		source->text[source->len] = '\0';
 		texts->text[texts->count++] = source->text;
 		return;
 	}
-	*silent += source->state != GONE;
+	texts->forbidden += source->state == FORBIDDEN;
+	texts->silent += source->state != GONE && source->state != FORBIDDEN;
 	set_state(source, SILENT);
 	free(source->text);
 }
 
-static int gather_from(int dir, struct dirent **entries, size_t count, struct texts *texts,
-		       unsigned int *silent)
+static int gather_from(int dir, struct dirent **entries, size_t count, struct texts *texts)
 {
 	struct source *sources = calloc(count + 1, sizeof(*sources));
 	struct pollfd *fds = calloc(count + 1, sizeof(*fds));
@@ -187,7 +188,7 @@ static int gather_from(int dir, struct dirent **entries, size_t count, struct te
 			sources[i] = (struct source){.entry = entries[i], .fd = -1};
 		hear_all(sources, count, dir, fds);
 		for (size_t i = 0; i < count; i++)
-			take(&sources[i], texts, silent);
+			take(&sources[i], texts);
 		ret = 0;
 	}
 	free(fds);
@@ -195,13 +196,12 @@ static int gather_from(int dir, struct dirent **entries, size_t count, struct te
 	return ret;
 }
 
-int gather(const char *directory, struct texts *texts, unsigned int *silent)
+int gather(const char *directory, struct texts *texts)
 {
 	struct dirent **entries;
 	int count, ret, dir = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	*texts = (struct texts){0};
-	*silent = 0;
 	if (dir < 0)
 		return errno;
 	count = scandir(directory, &entries, is_socket, alphasort);
@@ -210,7 +210,7 @@ int gather(const char *directory, struct texts *texts, unsigned int *silent)
 		close(dir);
 		return ret;
 	}
-	ret = gather_from(dir, entries, (size_t) count, texts, silent);
+	ret = gather_from(dir, entries, (size_t) count, texts);
 	while (count--)
 		free(entries[count]);
 	free(entries);

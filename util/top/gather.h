@@ -9,13 +9,12 @@
 struct texts {
 	size_t count;
 	char **text; /* each ends with a line */
+	/* Others, which have none here: they did not answer in time, or not to this user. */
+	unsigned int silent, forbidden;
 };
 
-/*
- * gather -- read them; 0, or a positive errno.  A process that is gone, or does
- * not answer in time, has none: *silent counts the latter.
- */
-int gather(const char *directory, struct texts *texts, unsigned int *silent);
+/* gather -- read them; 0, or a positive errno.  A process that is gone has none. */
+int gather(const char *directory, struct texts *texts);
 
 void gather_free(struct texts *texts);
 
