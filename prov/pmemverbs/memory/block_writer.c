@@ -80,7 +80,10 @@ static bool next_for_ring(void *arg, struct pmv_blocks *write)
 
 static void concluded_by_ring(void *arg, struct pmv_blocks write, long ret)
 {
-	conclude(arg, write, ret);
+	if (ret == -EAGAIN || ret == -EINTR)
+		write_one(arg, write);
+	else
+		conclude(arg, write, ret);
 }
 
 static void write_all(struct writing *writing)
@@ -97,9 +100,9 @@ static void write_all(struct writing *writing)
 	};
 	struct pmv_blocks write;
 
-	if (writer->ring && pmv_ring_write(writer->ring, &writes)) {
-		writer->stuck = true;
-		return;
+	if (writer->ring && !pmv_ring_write(writer->ring, &writes)) {
+		pmv_ring_close(writer->ring);
+		writer->ring = NULL;
 	}
 	for (write = next(writing); write.end != write.start; write = next(writing))
 		write_one(writing, write);
@@ -114,7 +117,6 @@ static void fail_all(struct writing *writing, int err)
 void pmv_block_writer_init(struct pmv_block_writer *writer)
 {
 	writer->ring = pmv_ring_open();
-	writer->stuck = false;
 }
 
 void pmv_block_writer_destroy(struct pmv_block_writer *writer)
@@ -132,13 +134,11 @@ int pmv_block_writer_write(struct pmv_block_writer *writer, const struct pmv_blo
 	if (!count)
 		return 0;
 	writing.flags = alone || writer->fua ? RWF_DSYNC : 0;
-	if (!writer->stuck && alone)
+	if (alone)
 		write_one(&writing, next(&writing));
-	else if (!writer->stuck)
+	else
 		write_all(&writing);
-	if (writer->stuck)
-		fail_all(&writing, -EIO);
-	else if (!writing.flags && fdatasync(writer->fd))
+	if (!writing.flags && fdatasync(writer->fd))
 		fail_all(&writing, -errno);
 	return writing.err;
 }

@@ -3,8 +3,8 @@
  * block_writer.h -- writes runs of blocks from memory to a file, past the page cache
  *
  * All writes of a call are under way together, by io_uring; where the kernel has none, or the
- * build, they follow one another.  When the call returns none is under way any more: the kernel
- * does not read the memory then.
+ * build, or it fails, they follow one another.  When the call returns none is under way any more:
+ * the kernel does not read the memory then.
  *
  * A write is durable by itself (RWF_DSYNC) if the drive can do that (FUA), or if there is no other
  * one.  Else one flush of the drive's cache (fdatasync) follows all of them.  The kernel decides
@@ -27,7 +27,6 @@ struct pmv_block_writer {
 	char *memory;
 	off_t offset;          /* of what is at the start of the memory */
 	struct pmv_ring *ring; /* io_uring's, or NULL */
-	bool stuck;            /* writes may be under way for ever: nothing more is written */
 };
 
 /* pmv_block_writer_init -- never fails: io_uring may be missing */

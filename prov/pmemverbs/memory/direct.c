@@ -116,9 +116,8 @@ int pmv_direct_close(struct pmv_direct *direct)
 		return -FI_EBUSY;
 	pmv_block_writer_destroy(&direct->writer);
 	munmap(direct->writer.memory, direct->len);
-	/* A child has the description, too.  Writes that may be under way keep their lock. */
-	if (!direct->writer.stuck)
-		pmv_direct_file_unlock(direct->writer.fd);
+	/* A child has the description, too. */
+	pmv_direct_file_unlock(direct->writer.fd);
 	close(direct->writer.fd);
 	pthread_mutex_destroy(&direct->lock);
 	free(direct);

@@ -21,7 +21,7 @@ struct pmv_ring_writes {
 	void *arg;
 	/* next -- false: there are no more */
 	bool (*next)(void *arg, struct pmv_blocks *write);
-	/* done -- ret: as pwritev2's, or a negative errno */
+	/* done -- ret: as pwritev2's, or a negative errno; -EAGAIN, -EINTR: write it another way */
 	void (*done)(void *arg, struct pmv_blocks write, long ret);
 };
 
@@ -30,9 +30,10 @@ struct pmv_ring *pmv_ring_open(void);
 void pmv_ring_close(struct pmv_ring *ring);
 
 /*
- * pmv_ring_write -- all writes; then none is under way.  A negative errno: the kernel did not take
- * them, or does not say what became of them, so they may still be under way.
+ * pmv_ring_write -- all writes; then none is under way.  The kernel is asked again for a second if
+ * it takes none for the moment.  False: it takes none for good.  Those that `next` has given have
+ * ended all the same, the ring has to be closed, and the others are to be written another way.
  */
-int pmv_ring_write(struct pmv_ring *ring, const struct pmv_ring_writes *writes);
+bool pmv_ring_write(struct pmv_ring *ring, const struct pmv_ring_writes *writes);
 
 #endif /* PMV_RING_H */

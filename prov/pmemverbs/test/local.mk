@@ -7,7 +7,7 @@
 TESTS = \
 	test_cancel test_listener test_silence test_text_socket \
 	test_admission test_keys test_noise test_replay test_ticket test_ticket_client test_ticket_link test_ticket_server \
-	test_blocks test_detect test_direct test_dirty test_file test_file_part test_guard test_key \
+	test_blocks test_detect test_direct test_dirty test_file test_file_part test_guard test_key test_ring \
 	test_info test_info_entries test_length \
 	test_op test_queue \
 	test_direct_sync test_flush test_flush_effect test_agent test_chain test_complaint test_hint test_idle test_idle_plan test_status_query test_mailbox test_quiet test_receive_tracker test_region test_region_sync \
@@ -69,6 +69,7 @@ test_file_SOURCES = %D%/memory/test_file.c %D%/support/descriptors.h $(syscalls_
 test_file_part_SOURCES = %D%/memory/test_file_part.c
 test_guard_SOURCES = %D%/memory/test_guard.c $(syscalls_sources)
 test_key_SOURCES = %D%/memory/test_key.c
+test_ring_SOURCES = %D%/memory/test_ring.c
 
 # engine/
 test_info_SOURCES = %D%/engine/test_info.c %D%/engine/test_info_layer.c %D%/engine/test_info.h
@@ -187,6 +188,7 @@ test_idle_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=poll,--wrap=ppoll,--wrap=epo
 test_service_LDFLAGS = -Wl,--wrap=pmv_region_fault_in
 test_queues_LDFLAGS = -Wl,--wrap=epoll_ctl
 test_keys_LDFLAGS = -Wl,--wrap=fstat
+test_ring_LDFLAGS = -Wl,--wrap=io_uring_queue_init,--wrap=io_uring_submit_and_wait,--wrap=nanosleep
 test_region_LDFLAGS = -Wl,--wrap=pthread_cond_clockwait
 test_region_sync_LDFLAGS = -Wl,--wrap=pmv_files_find,--wrap=pmv_files_cover,--wrap=pmv_files_state \
 	-Wl,--wrap=pmv_files_map,--wrap=pmv_files_disk

@@ -163,16 +163,30 @@ Test(direct, trusts_nothing_that_was_not_flushed)
 	cr_expect(drive.writes[3] == 2 && drive.writes[20] == 2);
 }
 
-Test(direct, fails_for_good_if_writes_may_be_under_way_for_ever)
+Test(direct, goes_on_without_io_uring_once_that_has_failed)
 {
 	if (PUT(1, 3, 20) || !drive.rings)
 		cr_skip_test("no io_uring here");
-	drive.stuck = true;
-	cr_expect_eq(PUT(4, 3, 20), -FI_EIO);
-	drive.stuck = false;
-	drive.calls = 0;
-	cr_expect_eq(PUT(4, 9), -FI_EIO);
-	cr_expect_eq(drive.calls, 0, "an older one may come to the disk last");
+	drive_forget();
+	drive.ring_fails = true;
+	cr_expect_eq(PUT(4, 3, 20), 0);
+	cr_expect(has(3) && has(20));
+	cr_expect(drive.writes[3] == 1 && drive.writes[20] == 1);
+	cr_expect_eq(PUT(5, 9, 30), 0);
+	cr_expect(has(9) && has(30));
+	cr_expect_eq(drive.rings, 1, "it is not asked again");
+}
+
+Test(direct, writes_again_what_io_uring_has_broken_off)
+{
+	drive.once = true;
+	drive.errors[3] = EINTR;
+	drive.errors[20] = EAGAIN;
+	if (PUT(4, 3, 20) && !drive.rings)
+		cr_skip_test("no io_uring here");
+	cr_expect_not(pmv_direct_is_bad(direct));
+	cr_expect(has(3) && has(20));
+	cr_expect(drive.writes[3] == 2 && drive.writes[20] == 2);
 }
 
 Test(direct, writes_large_ranges_in_parts)

@@ -112,16 +112,20 @@ static bool play_next(void *arg, struct pmv_blocks *write)
 	return writes->next(writes->arg, write);
 }
 
-int __real_pmv_ring_write(struct pmv_ring *ring, const struct pmv_ring_writes *writes);
-int __wrap_pmv_ring_write(struct pmv_ring *ring, const struct pmv_ring_writes *writes);
+bool __real_pmv_ring_write(struct pmv_ring *ring, const struct pmv_ring_writes *writes);
+bool __wrap_pmv_ring_write(struct pmv_ring *ring, const struct pmv_ring_writes *writes);
 
-int __wrap_pmv_ring_write(struct pmv_ring *ring, const struct pmv_ring_writes *writes)
+bool __wrap_pmv_ring_write(struct pmv_ring *ring, const struct pmv_ring_writes *writes)
 {
 	struct pmv_ring_writes played = *writes;
+	struct pmv_blocks write;
 
 	drive.rings++;
-	if (drive.stuck)
-		return -EIO;
+	if (drive.ring_fails) {
+		if (writes->next(writes->arg, &write))
+			writes->done(writes->arg, write, -EAGAIN);
+		return false;
+	}
 	played.arg = (void *) writes;
 	played.next = play_next;
 	played.done = play_done;

@@ -23,7 +23,7 @@ struct drive {
 				   */
 	bool once;                /* such an error is over when it has been told */
 	int flush_error;          /* errno */
-	bool stuck;               /* what becomes of writes is not said any more */
+	bool ring_fails;          /* it takes no write */
 	/* What was done. */
 	unsigned int writes[DRIVE_BLOCKS]; /* of a block */
 	unsigned int calls;                /* writes of one or more blocks */
