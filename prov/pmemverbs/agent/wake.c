@@ -8,6 +8,17 @@
 #include "progress/op.h"
 #include "progress/queue.h"
 
+static bool is_watched(struct pmv_queue *queue)
+{
+	return queue && atomic_load(&queue->watched);
+}
+
+static void wake(struct pmv_queue *queue)
+{
+	if (queue && atomic_exchange(&queue->watched, false))
+		pmv_queue_wake(queue);
+}
+
 bool pmv_agent_wake_sleepers(struct pmv_agent *agent)
 {
 	const struct pmv_receiver_list *const lists[] = {&agent->looks.active,
@@ -26,18 +37,20 @@ bool pmv_agent_wake_sleepers(struct pmv_agent *agent)
 	for (int i = 0; i < 2; i++) {
 		TAILQ_FOREACH(receiver, lists[i], next)
 		{
-			struct pmv_queue *queue = receiver->link->owner->tx_queue;
+			const struct pmv_op_owner *owner = receiver->link->owner;
 
-			if (!queue || !atomic_load(&queue->watched))
+			if (!is_watched(owner->tx_queue) && !is_watched(owner->rx_queue))
 				continue;
 			atomic_store(&agent->watched, true);
 			if (!atomic_load(&receiver->sender->unacked))
 				continue;
 			waits = true;
 			pmv_sender_hint_again(receiver->sender, now);
-			if ((all || pmv_sender_has_ack(receiver->sender)) &&
-			    atomic_exchange(&queue->watched, false))
-				pmv_queue_wake(queue);
+			if (!all && !pmv_sender_has_ack(receiver->sender))
+				continue;
+			/* Who reads either of them posts what waits for the acknowledgement. */
+			wake(owner->tx_queue);
+			wake(owner->rx_queue);
 		}
 	}
 	return waits;

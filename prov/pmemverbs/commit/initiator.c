@@ -105,9 +105,15 @@ void pmv_initiator_established(struct pmv_initiator *ini)
 
 void pmv_initiator_break(struct pmv_initiator *ini)
 {
+	struct pmv_queue *tx = ini->owner.tx_queue, *rx = ini->owner.rx_queue;
+
 	atomic_store(&ini->broken, true);
-	if (ini->owner.tx_queue && atomic_load(&ini->mailbox->sender.unacked))
-		pmv_queue_wake(ini->owner.tx_queue);
+	if (!atomic_load(&ini->mailbox->sender.unacked))
+		return;
+	if (tx)
+		pmv_queue_wake(tx);
+	if (rx && rx != tx)
+		pmv_queue_wake(rx);
 }
 
 void pmv_initiator_wait(struct pmv_initiator *ini, enum pmv_pending pending)

@@ -167,7 +167,7 @@ struct pmv_initiator {
 	atomic_bool broken;     /* nothing more is to be expected of the connection */
 	atomic_bool repeating;  /* a message is being posted once more */
 	atomic_bool probing;    /* a READ is under way that fails if nothing ever will be */
-	int64_t heard_ns;       /* when the agent was last heard of; for operations that await it */
+	int64_t heard_ns; /* when the agent was last heard of; while messages are unanswered */
 	struct pmv_waiter on_tx_queue;
 	struct pmv_waiter on_rx_queue;
 };

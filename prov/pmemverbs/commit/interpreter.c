@@ -164,8 +164,12 @@ static ssize_t read_back(struct pmv_run *run)
 static ssize_t send_request(struct pmv_run *run, bool fence)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
+	const struct pmv_sender *sender = &ini->mailbox->sender;
 	ssize_t ret;
 
+	/* Nothing is unanswered, or only an empty message: the peer is not silent so far. */
+	if (sender->acked == sender->sent || (STAILQ_EMPTY(&ini->awaiting) && !sender->in_request))
+		ini->heard_ns = pmv_clock_ns();
 	pthread_mutex_lock(&ini->ordering.lock);
 	fence |= atomic_load(&ini->ordering.fence_due);
 	ret = pmv_flush_request_send(pmv_flush_request_of(run), run,
@@ -191,8 +195,6 @@ static ssize_t ask(struct pmv_run *run, const struct pmv_step *step)
 		ini->dropped_message = run->request->last;
 	if (run->kept)
 		ini->deferred++;
-	if (STAILQ_EMPTY(&ini->awaiting))
-		ini->heard_ns = pmv_clock_ns();
 	STAILQ_INSERT_TAIL(&ini->awaiting, &run->op, next);
 	run->at++;
 	return 0;
@@ -337,6 +339,15 @@ void pmv_interpreter_push(struct pmv_initiator *ini)
 		STAILQ_INSERT_HEAD(&ini->stalled, op, next);
 		break;
 	}
+}
+
+bool pmv_interpreter_lacks_slot(struct pmv_initiator *ini)
+{
+	struct pmv_op *first = STAILQ_FIRST(&ini->stalled);
+	const struct pmv_run *run = first ? pmv_to_run(first) : NULL;
+
+	return run && run->at < run->plan.count && run->plan.steps[run->at].kind == PMV_STEP_ASK &&
+	       !pmv_sender_slot(&ini->mailbox->sender);
 }
 
 void pmv_interpreter_answered(struct pmv_run *run, int err)

@@ -45,12 +45,15 @@ static inline ssize_t pmv_interpreter_accept(struct pmv_run *run, enum pmv_post_
  * already.  True: it waits for something now.
  * pmv_interpreter_push -- the same for those that wait for room, in their order
  * pmv_interpreter_answered -- what it has asked of the agent is done, or failed
+ * pmv_interpreter_lacks_slot -- the first of those that wait for room lacks it in the peer's
+ * mailbox: that is, an acknowledgement
  * pmv_interpreter_gate -- may the endpoint take something new?  After any of the others.
  * All hold the lock.
  */
 bool pmv_interpreter_go_on(struct pmv_run *run);
 void pmv_interpreter_push(struct pmv_initiator *ini);
 void pmv_interpreter_answered(struct pmv_run *run, int err);
+bool pmv_interpreter_lacks_slot(struct pmv_initiator *ini);
 void pmv_interpreter_gate(struct pmv_initiator *ini);
 
 /* pmv_interpreter_ended -- pmv_op_owner's `ended` */

@@ -13,9 +13,13 @@ enum pmv_pending pmv_push_pending(struct pmv_initiator *ini)
 {
 	enum pmv_pending group = pmv_group_pending(ini);
 
-	if (!STAILQ_EMPTY(&ini->stalled))
+	bool stalls = !STAILQ_EMPTY(&ini->stalled);
+
+	if (stalls && !pmv_interpreter_lacks_slot(ini))
 		return PMV_PENDING_POSTS;
-	return STAILQ_EMPTY(&ini->awaiting) || group > PMV_PENDING_ACKS ? group : PMV_PENDING_ACKS;
+	if (group > PMV_PENDING_ACKS)
+		return group;
+	return stalls || !STAILQ_EMPTY(&ini->awaiting) ? PMV_PENDING_ACKS : group;
 }
 
 enum pmv_pending pmv_push(struct pmv_initiator *ini, bool looking)

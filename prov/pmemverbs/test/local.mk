@@ -13,7 +13,7 @@ TESTS = \
 	test_direct_sync test_flush test_flush_effect test_agent test_chain test_complaint test_hint test_idle test_idle_plan test_status_query test_mailbox test_quiet test_receive_tracker test_region test_region_sync \
 	test_queues test_rma_event test_service test_syncing test_thread test_thread_start test_wire test_writeback \
 	test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
-	test_plan test_post test_post_list test_prepare test_rdma_flush test_run test_sample test_store test_submit \
+	test_plan test_post test_post_list test_prepare test_push test_rdma_flush test_run test_sample test_store test_submit \
 	test_rdm_atomic test_rdm_cq test_rdm_fence test_rdm_reach \
 	test_admit test_atomic test_chain_ops test_cntr test_cq test_cq_look test_ep test_eq test_file_ops test_getinfo test_held test_metrics test_mr test_msg test_msg_errors test_pep test_status_reply test_strangers test_tally test_tickets \
 	test_inject test_many_threads test_power_failures test_random_programs
@@ -119,6 +119,7 @@ test_plan_SOURCES = %D%/commit/test_plan.c
 test_post_SOURCES = %D%/commit/test_post.c
 test_post_list_SOURCES = %D%/commit/test_post_list.c
 test_prepare_SOURCES = %D%/commit/test_prepare.c
+test_push_SOURCES = %D%/commit/test_push.c %D%/commit/test_flush_request.h
 test_rdma_flush_SOURCES = %D%/commit/test_rdma_flush.c %D%/commit/test_rdma_flush_tail.c %D%/commit/test_rdma_flush_waits.c \
 	$(chain_sources) %D%/support/flush_rig.c %D%/support/flush_rig.h
 test_run_SOURCES = %D%/commit/test_run.c

@@ -119,6 +119,36 @@ Test(repair, has_room_for_its_question_when_the_mailbox_is_full)
 	pair_close(pair);
 }
 
+/* Its request is not in the list of those that await an answer: it has not been sent as a whole. */
+Test(repair, asks_behind_a_request_that_has_more_messages_than_the_mailbox)
+{
+	struct pair *pair = pair_open(NULL);
+	struct pmv_initiator *ini = &pair->from->initiator;
+	int64_t begin;
+
+	for (uint32_t key = 0; key < 21; key++) {
+		for (uint64_t i = 0; i < PMV_DIRTY_RANGES; i++)
+			accepted(fi_write(pair->home->ep, pair->source, 8, NULL, 0, i * 1024,
+					  rig_key(0x100 + key, PMV_DMP, true), CONTEXT(1)));
+		fake_complete(&pair->home->fake, SIZE_MAX);
+		for (int i = 0; i < PMV_DIRTY_RANGES; i++)
+			rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+		pair_posted(pair);
+	}
+	begin = pmv_clock_ns();
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(2), FI_COMMIT | FI_FENCE));
+	pair_posted(pair);
+	fake_complete(&pair->home->fake, SIZE_MAX);
+	cr_assert_eq(pair->from->mailbox.sender.sent, PMV_WINDOW);
+	cr_assert(STAILQ_EMPTY(&ini->awaiting));
+	cr_expect_geq(ini->heard_ns, begin, "it is not silent for long yet");
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "");
+	wait_long(pair);
+	expect_sent(pair, "R M M");
+	pair_close(pair);
+}
+
 /*
  * A request of two messages, of which the first one fails, and the question comes between them.
  * The target's application must not hear of a commit that is not durable.

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_push.c -- what an endpoint waits for, and who sleeps meanwhile */
+#include "test_flush_request.h"
+
+#include <poll.h>
+
+#include "commit/push.h"
+#include "objects/cq.h"
+
+static struct pair *open_pair(void)
+{
+	return pair_open(&(struct pair_options){
+		.home = {.wait_obj = FI_WAIT_FD, .own_rx_cq = true},
+	});
+}
+
+/* fill_mailbox -- and one commit more, which waits for an acknowledgement to be sent */
+static void fill_mailbox(struct pair *pair)
+{
+	commit_some(pair, PMV_WINDOW + 1);
+	pair_deliver(pair);
+	rig_expect_nothing(pair->home);
+	pair_posted(pair);
+	cr_assert_not(STAILQ_EMPTY(&pair->from->initiator.stalled));
+}
+
+/* drain -- what fill_mailbox has posted ends */
+static void drain(struct pair *pair)
+{
+	pmv_setting.agent = PMV_AGENT_PROGRESS;
+	for (int i = 0; i < 8; i++) {
+		pair_round(pair);
+		pmv_push(&pair->from->initiator, false);
+	}
+	rig_expect_each(pair->home, 0, PMV_WINDOW, RIG_WRITTEN);
+	pair_close(pair);
+}
+
+/* play_thread -- as if home's agent had one, over a core that moves data in calls */
+static void play_thread(struct pair *pair, bool on)
+{
+	struct pmv_agent *agent = &pmv_to_domain(pair->home->domain)->agent;
+
+	pmv_setting.agent = on ? PMV_AGENT_THREAD : PMV_AGENT_PROGRESS;
+	pair->home->core.manual_progress = on;
+	atomic_store(&agent->running, on);
+	atomic_store(&agent->asleep, on);
+	/* Nobody is woken only to see whether the peer is there. */
+	agent->woke_ns = on ? INT64_MAX : 0;
+}
+
+static bool is_ready(struct fid_cq *cq)
+{
+	struct pollfd fd = {.fd = pmv_to_cq(cq)->queue.epoll_fd, .events = POLLIN};
+
+	return poll(&fd, 1, 0) == 1;
+}
+
+static int is_pending(struct fid_cq *cq)
+{
+	return pmv_queue_pending(&pmv_to_cq(cq)->queue);
+}
+
+Test(push, waits_for_an_acknowledgement_if_the_mailbox_is_full)
+{
+	struct pair *pair = open_pair();
+
+	fill_mailbox(pair);
+	cr_expect_eq(is_pending(pair->home->cq), PMV_PENDING_ACKS);
+	cr_expect_eq(is_pending(pair->home->rx_cq), PMV_PENDING_ACKS);
+	rig_expect_nothing(pair->home);
+	cr_expect_eq(is_pending(pair->home->cq), PMV_PENDING_ACKS);
+	/* Now it is the core that has no room. */
+	pair_expect_stalled(pair);
+	pair->home->fake.room = 0;
+	pair_serve(pair);
+	rig_expect(pair->home, CONTEXT(0), RIG_WRITTEN);
+	cr_expect_eq(is_pending(pair->home->cq), PMV_PENDING_POSTS);
+	pair->home->fake.room = -1;
+	pmv_push(&pair->from->initiator, false);
+	expect_sent(pair, "M");
+	for (int i = 0; i < 8; i++)
+		pair_round(pair);
+	rig_expect_each(pair->home, 1, PMV_WINDOW, RIG_WRITTEN);
+	pair_close(pair);
+}
+
+Test(push, waits_to_post_if_the_core_has_no_room_for_a_message)
+{
+	struct pair *pair = open_pair();
+
+	pair->home->fake.room = 1;
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(1), FI_COMMIT));
+	cr_expect_eq(is_pending(pair->home->cq), PMV_PENDING_POSTS);
+	pair->home->fake.room = -1;
+	rig_expect_nothing(pair->home);
+	cr_expect_eq(is_pending(pair->home->cq), PMV_PENDING_ACKS);
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	pair_close(pair);
+}
+
+/* Whoever reads one of the queues goes on, so those are woken who sleep on any of them. */
+static void expect_woken(bool tx, bool rx)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = &pmv_to_domain(pair->home->domain)->agent;
+
+	fill_mailbox(pair);
+	play_thread(pair, true);
+	if (tx)
+		accepted(pmv_cq_trywait(pmv_to_cq(pair->home->cq)));
+	if (rx)
+		accepted(pmv_cq_trywait(pmv_to_cq(pair->home->rx_cq)));
+	pmv_agent_nudge(agent);
+	cr_expect_not(tx && is_ready(pair->home->cq));
+	cr_expect_not(rx && is_ready(pair->home->rx_cq));
+	play_thread(pair, false);
+	pair_serve(pair);
+	play_thread(pair, true);
+	pmv_agent_nudge(agent);
+	cr_expect(!tx || is_ready(pair->home->cq));
+	cr_expect(!rx || is_ready(pair->home->rx_cq));
+	play_thread(pair, false);
+	drain(pair);
+}
+
+Test(push, has_an_acknowledgement_wake_who_sleeps)
+{
+	expect_woken(true, false);
+	expect_woken(false, true);
+	expect_woken(true, true);
+}
+
+Test(push, goes_on_with_a_read_of_the_other_queue)
+{
+	struct pair *pair = open_pair();
+	struct fi_cq_tagged_entry entry;
+
+	fill_mailbox(pair);
+	pair_serve(pair);
+	refused(fi_cq_read(pair->home->rx_cq, &entry, 1), FI_EAGAIN);
+	expect_sent(pair, "M");
+	drain(pair);
+}
+
+Test(push, wakes_all_who_sleep_when_the_connection_is_lost)
+{
+	struct pair *pair = open_pair();
+	struct fi_cq_err_entry err;
+
+	fill_mailbox(pair);
+	play_thread(pair, true);
+	accepted(pmv_cq_trywait(pmv_to_cq(pair->home->cq)));
+	accepted(pmv_cq_trywait(pmv_to_cq(pair->home->rx_cq)));
+	pmv_initiator_break(&pair->from->initiator);
+	cr_expect(is_ready(pair->home->cq));
+	cr_expect(is_ready(pair->home->rx_cq));
+	play_thread(pair, false);
+	for (int i = 0; i <= PMV_WINDOW; i++)
+		rig_expect_error(pair->home, CONTEXT(i), RIG_WRITTEN, FI_ECANCELED);
+	refused(fi_cq_readerr(pair->home->cq, &err, 0), FI_EAGAIN);
+	pair_close(pair);
+}
