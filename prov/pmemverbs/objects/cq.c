@@ -34,6 +34,14 @@
 #define LOOK_BEFORE_SLEEP_NS 40000
 #define MOST_UNLOOKED 255
 
+/*
+ * In tcp of libfabric 1.17 a message that finds no receive leaves the core's descriptor ready, as
+ * long as there is none.  Whoever sleeps would look without pause.  So behind
+ * PMV_IDLE_MOST_PATIENCE looks in vain, with the descriptor still ready, it sleeps until something
+ * new comes: for 1 ms at most, then behind half as many looks for twice as long, up to this.
+ */
+#define LONGEST_NAP_MS 10
+
 /* While acknowledgements are missing somebody has to find out that none will come. */
 #define LOSS_POLL_MS 200
 
@@ -154,13 +162,42 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 	return ret;
 }
 
+/* await_event -- as poll(2) of the descriptor, with naps if that is ready for ever */
+static int await_event(struct pmv_cq *cq, int timeout)
+{
+	struct pollfd fd = {.fd = cq->queue.epoll_fd, .events = POLLIN};
+	unsigned int patience = atomic_load(&cq->patience);
+	int nap = (int) (PMV_IDLE_MOST_PATIENCE / patience);
+
+	if (atomic_load(&cq->vain_looks) < patience)
+		return poll(&fd, 1, timeout);
+	atomic_store(&cq->vain_looks, 0);
+	if (!poll(&fd, 1, 0)) {
+		atomic_store(&cq->patience, PMV_IDLE_MOST_PATIENCE);
+		return poll(&fd, 1, timeout);
+	}
+	if (patience > PMV_IDLE_LEAST_PATIENCE)
+		atomic_store(&cq->patience, patience / 2);
+	if (nap > LONGEST_NAP_MS)
+		nap = LONGEST_NAP_MS;
+	return pmv_queue_await_news(&cq->queue, timeout < 0 || timeout > nap ? nap : timeout);
+}
+
+/* count_look -- what it has found: entries, or an error */
+static void count_look(struct pmv_cq *cq, ssize_t ret)
+{
+	if (ret > 0)
+		atomic_store_explicit(&cq->vain_looks, 0, memory_order_relaxed);
+	else if (cq->queue.engine->core->manual_progress)
+		atomic_fetch_add_explicit(&cq->vain_looks, 1, memory_order_relaxed);
+}
+
 /*
  * wait_for_entries -- or until left ms are over (-1: never); 1: something has come; cancel: whether
  * the thread may be cancelled in its sleep
  */
 static int wait_for_entries(struct pmv_cq *cq, int64_t left, int cancel)
 {
-	struct pollfd fd = {.fd = cq->queue.epoll_fd, .events = POLLIN};
 	int timeout = left < 0 || left > INT32_MAX ? -1 : (int) left;
 	struct timespec look = {.tv_nsec = LOOK_FOR_ACKS_NS};
 	int ret;
@@ -179,7 +216,7 @@ static int wait_for_entries(struct pmv_cq *cq, int64_t left, int cancel)
 	if (pmv_queue_pending(&cq->queue) && (timeout < 0 || timeout > LOSS_POLL_MS))
 		timeout = LOSS_POLL_MS;
 	pmv_cancel_restore(cancel);
-	ret = poll(&fd, 1, timeout);
+	ret = await_event(cq, timeout);
 	pmv_cancel_off();
 	return ret >= 0 ? ret : errno == EINTR ? 0 : -errno;
 }
@@ -277,6 +314,7 @@ static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, const v
 		ssize_t ret = cq_read(fid, at, count - got);
 		int64_t left = timeout < 0 ? -1 : end - pmv_clock_ms();
 
+		count_look(cq, ret);
 		if (ret > 0)
 			got += ret;
 		else if (ret != -FI_EAGAIN)
@@ -511,6 +549,7 @@ int pmv_cq_open(struct fid_domain *domain_fid, struct fi_cq_attr *attr, struct f
 	cq->format = attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format;
 	cq->wait_obj = attr->wait_obj == FI_WAIT_UNSPEC ? FI_WAIT_FD : attr->wait_obj;
 	cq->wait_cond = attr->wait_cond;
+	atomic_init(&cq->patience, PMV_IDLE_MOST_PATIENCE);
 	ret = open_queue(cq, attr);
 	if (ret) {
 		free(cq);

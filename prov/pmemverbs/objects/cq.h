@@ -20,9 +20,12 @@ struct pmv_cq {
 	enum fi_cq_format format;
 	enum fi_wait_obj wait_obj;
 	enum fi_cq_wait_cond wait_cond;
-	atomic_uint signals;              /* fi_cq_signal calls so far ... */
-	atomic_uint heeded;               /* ... and those that some fi_cq_sread has returned for */
-	struct pmv_looked looked[2];      /* of waits for entries, and for acknowledgements */
+	atomic_uint signals;         /* fi_cq_signal calls so far ... */
+	atomic_uint heeded;          /* ... and those that some fi_cq_sread has returned for */
+	struct pmv_looked looked[2]; /* of waits for entries, and for acknowledgements */
+	/* Where calls move the data: looks in vain since the last entry, or nap; the most of them
+	 */
+	atomic_uint vain_looks, patience;
 	struct pmv_ep *_Atomic closed_ep; /* freed with the next one, or the queue: ep.c */
 };
 

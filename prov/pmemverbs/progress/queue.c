@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -438,6 +439,20 @@ int pmv_queue_listen(struct pmv_queue *queue)
 	return set_core_events(queue, EPOLLIN);
 }
 
+int pmv_queue_await_news(struct pmv_queue *queue, int timeout_ms)
+{
+	struct pollfd fds[] = {
+		{.fd = queue->wake_fd, .events = POLLIN},
+		{.fd = queue->edges_fd, .events = POLLIN},
+	};
+	struct epoll_event event;
+	int ret = poll(fds, 2, timeout_ms);
+
+	if (ret > 0 && fds[1].revents)
+		epoll_wait(queue->edges_fd, &event, 1, 0);
+	return ret;
+}
+
 int pmv_queue_trywait(struct pmv_queue *queue)
 {
 	struct fid *fid = &queue->core_fid->fid;
@@ -452,7 +467,7 @@ int pmv_queue_trywait(struct pmv_queue *queue)
 
 /* Opening and closing */
 
-/* make_waitable -- one descriptor for the core's events and for ours */
+/* make_waitable -- one descriptor for the core's events and for ours; and one for news alone */
 static int make_waitable(struct pmv_queue *queue)
 {
 	struct epoll_event event = {.events = EPOLLIN};
@@ -462,6 +477,13 @@ static int make_waitable(struct pmv_queue *queue)
 	if (queue->wake_fd < 0 || queue->epoll_fd < 0 ||
 	    epoll_ctl(queue->epoll_fd, EPOLL_CTL_ADD, queue->wake_fd, &event) ||
 	    epoll_ctl(queue->epoll_fd, EPOLL_CTL_ADD, queue->core_fd, &event))
+		return -errno;
+	if (!queue->engine->core->manual_progress)
+		return 0;
+	event.events |= EPOLLET;
+	queue->edges_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (queue->edges_fd < 0 ||
+	    epoll_ctl(queue->edges_fd, EPOLL_CTL_ADD, queue->core_fd, &event))
 		return -errno;
 	return 0;
 }
@@ -491,7 +513,7 @@ int pmv_queue_open(struct pmv_queue *queue, bool has_fd, bool waitable)
 
 	queue->ops = queue->engine->core->ops;
 	queue->counts_reads = queue->engine->core->manual_progress || waitable;
-	queue->epoll_fd = queue->wake_fd = queue->core_fd = -1;
+	queue->epoll_fd = queue->wake_fd = queue->core_fd = queue->edges_fd = -1;
 	/* The first entry raises it for those, too, who forget to arm it. */
 	atomic_init(&queue->raised_arms, UINT_MAX);
 	pmv_ready_open(queue);
@@ -525,6 +547,8 @@ void pmv_queue_close(struct pmv_queue *queue)
 		close(queue->epoll_fd);
 	if (queue->wake_fd >= 0)
 		close(queue->wake_fd);
+	if (queue->edges_fd >= 0)
+		close(queue->edges_fd);
 	pmv_ready_close(queue);
 	pthread_mutex_destroy(&queue->lock);
 	pthread_mutex_destroy(&queue->stall_lock);

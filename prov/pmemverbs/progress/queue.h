@@ -142,6 +142,7 @@ struct pmv_queue {
 	int epoll_fd; /* core_fd and wake_fd; -1: no wait object */
 	int wake_fd;
 	int core_fd;
+	int edges_fd; /* core_fd's events, each once; where calls move the data */
 	atomic_bool armed;
 	atomic_uint arms;        /* so often somebody was about to sleep */
 	atomic_uint sleepers;    /* so many of the application's threads are in fi_cq_sread */
@@ -247,6 +248,12 @@ int pmv_queue_arm(struct pmv_queue *queue);
  */
 int pmv_queue_ignore(struct pmv_queue *queue);
 int pmv_queue_listen(struct pmv_queue *queue);
+
+/*
+ * pmv_queue_await_news -- as poll(2), but the core's descriptor counts only for what comes from now
+ * on: it may stay ready
+ */
+int pmv_queue_await_news(struct pmv_queue *queue, int timeout_ms);
 
 /* pmv_queue_trywait -- may the core's descriptor be waited on?  0, or -FI_EAGAIN: there is work */
 int pmv_queue_trywait(struct pmv_queue *queue);

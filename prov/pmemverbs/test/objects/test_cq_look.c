@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_cq_look.c -- who waits for an entry looks before it sleeps, if that pays */
 #include <poll.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -25,6 +26,37 @@ static struct {
 	int sleeps;   /* the target answers in each */
 	bool others;  /* or something else comes, which nobody had asked for */
 } fake_time;
+
+/* A descriptor that stays ready, though there is nothing to read */
+#define NAPS 1000
+
+static struct {
+	bool on;
+	bool quiet;     /* it is not ready now */
+	int waits;      /* for it */
+	int count;      /* naps, ... */
+	int naps[NAPS]; /* ... and their ms */
+	int entry_in;   /* it comes in that nap; 0: in none */
+} stuck;
+
+static int poll_stuck(nfds_t count, int timeout)
+{
+	if (count == 1) {
+		stuck.waits += timeout != 0;
+		return !stuck.quiet;
+	}
+	cr_assert_lt(stuck.count, NAPS);
+	stuck.naps[stuck.count++] = timeout;
+	if (stuck.count == stuck.entry_in) {
+		struct pmv_queue *queue = &pmv_to_cq(fake_time.pair->home->cq)->queue;
+		struct fi_cq_tagged_entry entry = {.op_context = CONTEXT(1)};
+
+		cr_assert(pmv_queue_add(queue, pmv_comp_success(queue, &entry)));
+		return 1;
+	}
+	fake_time.now += timeout * INT64_C(1000000);
+	return 0;
+}
 
 static void serve(void)
 {
@@ -66,6 +98,8 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
 {
 	if (!fake_time.pair || fake_time.serving)
 		return __real_poll(fds, count, timeout);
+	if (stuck.on)
+		return poll_stuck(count, timeout);
 	if (fake_time.sleeps++)
 		serve();
 	fake_time.calls = 0;
@@ -193,5 +227,80 @@ Test(cq_look, is_left_to_nobody_if_others_sleep)
 	cr_expect_eq(sleeps(pair, 0, AT_LAST), 1);
 	atomic_store(&pmv_to_cq(pair->home->cq)->queue.sleepers, 0);
 	cr_expect_eq(sleeps(pair, 0, SOON), 0);
+	pair_close(pair);
+}
+
+/* wait_stuck -- for a second, in which each look at the clock takes time; how often it has read */
+static unsigned int wait_stuck(struct pair *pair, ssize_t result)
+{
+	struct fi_cq_tagged_entry entry;
+	struct pmv_queue *queue = &pmv_to_cq(pair->home->cq)->queue;
+	unsigned int before = atomic_load(&queue->reads);
+
+	memset(stuck.naps, 0, sizeof(stuck.naps));
+	stuck.on = true;
+	stuck.count = stuck.waits = 0;
+	fake_time.now = pmv_clock_ns();
+	fake_time.step = 2000;
+	fake_time.calls = fake_time.serve_at = 0;
+	fake_time.pair = pair;
+	cr_expect_eq(fi_cq_sread(pair->home->cq, &entry, 1, NULL, 1000), result);
+	fake_time.pair = NULL;
+	stuck.on = false;
+	return atomic_load(&queue->reads) - before;
+}
+
+Test(cq_look, naps_if_the_descriptor_stays_ready)
+{
+	static const int naps[] = {1, 2, 4, 8, 10, 10, 10, 10, 10, 10};
+	struct pair *pair = open_pair();
+
+	pair->home->core.manual_progress = true;
+	/* As many looks as messages may be in a socket, half as many, and so on; then 50 us of
+	 * them. */
+	cr_expect_leq(wait_stuck(pair, -FI_EAGAIN), 2 * PMV_IDLE_MOST_PATIENCE + 110 * 30);
+	for (size_t i = 0; i < sizeof(naps) / sizeof(naps[0]); i++)
+		cr_expect_eq(stuck.naps[i], naps[i], "nap %zu: %d ms", i, stuck.naps[i]);
+	cr_expect_gt(stuck.count, 50);
+	/* The next call knows that. */
+	cr_expect_leq(wait_stuck(pair, -FI_EAGAIN), 110 * 30);
+	cr_expect_eq(stuck.naps[0], 10);
+	pair->home->core.manual_progress = false;
+	pair_close(pair);
+}
+
+Test(cq_look, is_not_delayed_by_naps_if_there_are_entries)
+{
+	struct pair *pair = open_pair();
+	struct pmv_cq *cq = pmv_to_cq(pair->home->cq);
+
+	pair->home->core.manual_progress = true;
+	stuck.entry_in = 20;
+	wait_stuck(pair, 1);
+	cr_expect_eq(stuck.count, 20);
+	cr_expect_eq(atomic_load(&cq->vain_looks), 0);
+	/* It is still ready: that an entry came says nothing of that. */
+	cr_expect_eq(atomic_load(&cq->patience), PMV_IDLE_LEAST_PATIENCE);
+	pair->home->core.manual_progress = false;
+	pair_close(pair);
+}
+
+Test(cq_look, does_not_nap_where_the_descriptor_gets_quiet)
+{
+	struct pair *pair = open_pair();
+	struct pmv_cq *cq = pmv_to_cq(pair->home->cq);
+
+	pair->home->core.manual_progress = true;
+	wait_stuck(pair, -FI_EAGAIN);
+	stuck.quiet = true;
+	wait_stuck(pair, -FI_EAGAIN);
+	cr_expect_eq(stuck.count, 0);
+	cr_expect_gt(stuck.waits, 0, "it slept for good");
+	cr_expect_eq(atomic_load(&cq->patience), PMV_IDLE_MOST_PATIENCE);
+	pair->home->core.manual_progress = false;
+	stuck.quiet = false;
+	/* A core that moves the data by itself has no such descriptor. */
+	wait_stuck(pair, -FI_EAGAIN);
+	cr_expect_eq(stuck.count, 0);
 	pair_close(pair);
 }

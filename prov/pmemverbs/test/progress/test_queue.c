@@ -3,7 +3,9 @@
  * test_queue.c -- errors in a queue: where they stand, and what their entries say; and what happens
  * if nobody reads
  */
+#include <poll.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 #include "objects/cq.h"
 #include "test/support/rig.h"
@@ -343,5 +345,32 @@ Test(unread, entries_go_with_the_queue)
 
 	queue_of(rig)->most = 5;
 	written(rig, 0, 10);
+	rig_close(rig);
+}
+
+/* A message without a receive leaves it so. */
+Test(news, are_told_once_also_if_the_descriptor_stays_ready)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.wait_obj = FI_WAIT_FD});
+	struct pollfd fd = {.events = POLLIN};
+	struct pmv_queue *queue;
+	struct fid_cq *cq;
+
+	rig->core.manual_progress = true;
+	cq = rig_cq(rig);
+	queue = &pmv_to_cq(cq)->queue;
+	fd.fd = queue->epoll_fd;
+	for (int i = 0; i < 3; i++) {
+		accepted(eventfd_write(queue->core_fd, 1));
+		cr_expect_eq(pmv_queue_await_news(queue, 0), 1);
+		cr_expect_eq(pmv_queue_await_news(queue, 0), 0);
+		cr_expect_eq(poll(&fd, 1, 0), 1, "it stays ready");
+	}
+	pmv_queue_wake(queue);
+	cr_expect_eq(pmv_queue_await_news(queue, 0), 1);
+	accepted(pmv_queue_arm(queue));
+	cr_expect_eq(pmv_queue_await_news(queue, 0), 0);
+	accepted(fi_close(&cq->fid));
+	rig->core.manual_progress = false;
 	rig_close(rig);
 }
