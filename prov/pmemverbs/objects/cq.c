@@ -35,10 +35,10 @@
 #define MOST_UNLOOKED 255
 
 /*
- * In tcp of libfabric 1.17 a message that finds no receive leaves the core's descriptor ready, as
- * long as there is none.  Whoever sleeps would look without pause.  So behind
- * PMV_IDLE_MOST_PATIENCE looks in vain, with the descriptor still ready, it sleeps until something
- * new comes: for 1 ms at most, then behind half as many looks for twice as long, up to this.
+ * In tcp of libfabric 1.17, as long as a message finds no receive, fi_trywait says that there is
+ * work, or the core's descriptor is ready.  Whoever sleeps would look without pause.  So behind
+ * PMV_IDLE_MOST_PATIENCE looks in vain, if there still is work, it sleeps until something new
+ * comes: for 1 ms at most, then behind half as many looks for twice as long, up to this.
  */
 #define LONGEST_NAP_MS 10
 
@@ -162,17 +162,23 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 	return ret;
 }
 
-/* await_event -- as poll(2) of the descriptor, with naps if that is ready for ever */
-static int await_event(struct pmv_cq *cq, int timeout)
+/* looks_in_vain -- so often that the next look can wait */
+static bool looks_in_vain(struct pmv_cq *cq)
+{
+	return atomic_load(&cq->vain_looks) >= atomic_load(&cq->patience);
+}
+
+/* await_event -- as poll(2); works: the core has said that there is work */
+static int await_event(struct pmv_cq *cq, bool works, int timeout)
 {
 	struct pollfd fd = {.fd = cq->queue.epoll_fd, .events = POLLIN};
 	unsigned int patience = atomic_load(&cq->patience);
 	int nap = (int) (PMV_IDLE_MOST_PATIENCE / patience);
 
-	if (atomic_load(&cq->vain_looks) < patience)
+	if (!looks_in_vain(cq))
 		return poll(&fd, 1, timeout);
 	atomic_store(&cq->vain_looks, 0);
-	if (!poll(&fd, 1, 0)) {
+	if (!works && !poll(&fd, 1, 0)) {
 		atomic_store(&cq->patience, PMV_IDLE_MOST_PATIENCE);
 		return poll(&fd, 1, timeout);
 	}
@@ -200,6 +206,7 @@ static int wait_for_entries(struct pmv_cq *cq, int64_t left, int cancel)
 {
 	int timeout = left < 0 || left > INT32_MAX ? -1 : (int) left;
 	struct timespec look = {.tv_nsec = LOOK_FOR_ACKS_NS};
+	bool works;
 	int ret;
 
 	if (must_look(cq)) {
@@ -211,12 +218,13 @@ static int wait_for_entries(struct pmv_cq *cq, int64_t left, int cancel)
 		return 0;
 	}
 	ret = may_sleep(cq);
-	if (ret)
-		return ret == -FI_EAGAIN ? 0 : ret;
+	works = ret == -FI_EAGAIN;
+	if (ret && !(works && looks_in_vain(cq)))
+		return works ? 0 : ret;
 	if (pmv_queue_pending(&cq->queue) && (timeout < 0 || timeout > LOSS_POLL_MS))
 		timeout = LOSS_POLL_MS;
 	pmv_cancel_restore(cancel);
-	ret = await_event(cq, timeout);
+	ret = await_event(cq, works, timeout);
 	pmv_cancel_off();
 	return ret >= 0 ? ret : errno == EINTR ? 0 : -errno;
 }

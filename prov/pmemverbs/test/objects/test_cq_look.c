@@ -269,6 +269,25 @@ Test(cq_look, naps_if_the_descriptor_stays_ready)
 	pair_close(pair);
 }
 
+Test(cq_look, naps_if_the_core_says_for_ever_that_there_is_work)
+{
+	struct pair *pair = open_pair();
+
+	pair->home->core.manual_progress = pair->home->fake.holds_message = true;
+	stuck.quiet = true;
+	cr_expect_leq(wait_stuck(pair, -FI_EAGAIN), 2 * PMV_IDLE_MOST_PATIENCE + 110 * 10);
+	cr_expect_gt(stuck.count, 50);
+	cr_expect_eq(stuck.naps[0], 1);
+	cr_expect_eq(stuck.naps[9], 10);
+	cr_expect_eq(stuck.waits, 0);
+	/* Until there is a receive. */
+	pair->home->fake.holds_message = false;
+	wait_stuck(pair, -FI_EAGAIN);
+	cr_expect_eq(stuck.count, 0);
+	pair->home->core.manual_progress = stuck.quiet = false;
+	pair_close(pair);
+}
+
 Test(cq_look, is_not_delayed_by_naps_if_there_are_entries)
 {
 	struct pair *pair = open_pair();

@@ -87,6 +87,7 @@ struct fake {
 	int posted_to_closed;
 	int shutdowns;
 	int cq_reads;
+	bool holds_message; /* without a receive: nobody may sleep, says the core */
 	atomic_int open_objects;
 	int rejections;             /* of connection requests ... */
 	struct fid *rejected;       /* ... the last one's handle ... */

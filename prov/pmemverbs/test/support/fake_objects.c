@@ -422,7 +422,7 @@ static int trywait_cq(struct fake_cq *cq)
 	pthread_mutex_lock(&cq->fake->lock);
 	if (read(cq->fd, &raised, sizeof(raised)) < 0 && errno != EAGAIN)
 		abort();
-	ret = cq->core.count ? -FI_EAGAIN : 0;
+	ret = cq->core.count || cq->fake->holds_message ? -FI_EAGAIN : 0;
 	pthread_mutex_unlock(&cq->fake->lock);
 	return ret;
 }
