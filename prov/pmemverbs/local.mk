@@ -10,6 +10,8 @@ provider_sources = \
 	prov/pmemverbs/base/cancel.h \
 	prov/pmemverbs/base/clock.h \
 	prov/pmemverbs/base/container.h \
+	prov/pmemverbs/base/fork_lock.c \
+	prov/pmemverbs/base/fork_lock.h \
 	prov/pmemverbs/base/histogram.h \
 	prov/pmemverbs/base/inline.h \
 	prov/pmemverbs/base/listener.c \

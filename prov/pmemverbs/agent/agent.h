@@ -72,8 +72,8 @@ struct pmv_agent {
 
 	/* Of the thread. */
 	LIST_ENTRY(pmv_agent) next_running;
-	bool listed;
-	bool start_failed; /* and that was told: callers try again and again */
+	unsigned int listed; /* in this process: fork_lock.h; or 0 */
+	bool start_failed;   /* and that was told: callers try again and again */
 	pthread_t thread;
 	atomic_bool running;
 	atomic_bool stop;

@@ -16,6 +16,7 @@
 #include "agent/stand_in.h"
 #include "agent/syncing.h"
 #include "base/clock.h"
+#include "base/fork_lock.h"
 #include "base/log.h"
 #include "base/spawn.h"
 
@@ -87,23 +88,23 @@ static void *run(void *arg)
 
 /* All that run. */
 static LIST_HEAD(, pmv_agent) threads = LIST_HEAD_INITIALIZER(threads);
-static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct pmv_fork_lock threads_lock = PMV_FORK_LOCK_INITIALIZER;
 
 /* take_out -- of the list: whoever does that may join the thread.  Holds threads_lock. */
 static void take_out(struct pmv_agent *agent)
 {
 	LIST_REMOVE(agent, next_running);
-	agent->listed = false;
+	agent->listed = 0;
 }
 
 static void hold(void)
 {
-	pthread_mutex_lock(&threads_lock);
+	pmv_fork_lock(&threads_lock);
 }
 
 static void let_go(void)
 {
-	pthread_mutex_unlock(&threads_lock);
+	pmv_fork_unlock(&threads_lock);
 }
 
 /*
@@ -112,9 +113,8 @@ static void let_go(void)
  */
 static void forget(void)
 {
-	pthread_mutex_init(&threads_lock, NULL);
-	while (!LIST_EMPTY(&threads))
-		take_out(LIST_FIRST(&threads));
+	pmv_fork_child(&threads_lock);
+	LIST_INIT(&threads);
 }
 
 static void forget_in_children(void)
@@ -145,10 +145,10 @@ int pmv_agent_start(struct pmv_agent *agent)
 	agent->start_failed = false;
 	atomic_store(&agent->running, true);
 	pthread_once(&once, forget_in_children);
-	pthread_mutex_lock(&threads_lock);
+	pmv_fork_lock(&threads_lock);
 	LIST_INSERT_HEAD(&threads, agent, next_running);
-	agent->listed = true;
-	pthread_mutex_unlock(&threads_lock);
+	agent->listed = threads_lock.process;
+	pmv_fork_unlock(&threads_lock);
 	return 0;
 }
 
@@ -163,11 +163,11 @@ void pmv_agent_stop(struct pmv_agent *agent)
 	bool listed;
 
 	/* Only one may join it: the process may be ending meanwhile. */
-	pthread_mutex_lock(&threads_lock);
-	listed = agent->listed;
+	pmv_fork_lock(&threads_lock);
+	listed = agent->listed == threads_lock.process;
 	if (listed)
 		take_out(agent);
-	pthread_mutex_unlock(&threads_lock);
+	pmv_fork_unlock(&threads_lock);
 	if (!listed)
 		return;
 	tell_to_stop(agent);
@@ -184,7 +184,7 @@ void pmv_agent_stop_all(void)
 	struct pmv_agent *agent;
 	struct timespec end;
 
-	if (pthread_mutex_trylock(&threads_lock))
+	if (!pmv_fork_trylock(&threads_lock))
 		return;
 	LIST_FOREACH(agent, &threads, next_running)
 	tell_to_stop(agent);
@@ -197,5 +197,5 @@ void pmv_agent_stop_all(void)
 		if (!pthread_timedjoin_np(agent->thread, NULL, &end))
 			atomic_store(&agent->running, false);
 	}
-	pthread_mutex_unlock(&threads_lock);
+	pmv_fork_unlock(&threads_lock);
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fork_lock.h"
 #include "base/spawn.h"
 
 /* Around lock; the thread does not take it. */
@@ -17,19 +18,19 @@ static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned int users;
 static pthread_t thread;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct pmv_fork_lock lock = PMV_FORK_LOCK_INITIALIZER;
 static bool stops;
 static int epoll_fd = -1, wake_fd = -1;
 static LIST_HEAD(, pmv_watched) all = LIST_HEAD_INITIALIZER(all);
 
 void pmv_poller_lock(void)
 {
-	pthread_mutex_lock(&lock);
+	pmv_fork_lock(&lock);
 }
 
 void pmv_poller_unlock(void)
 {
-	pthread_mutex_unlock(&lock);
+	pmv_fork_unlock(&lock);
 }
 
 /* control -- 0 or an errno */
@@ -47,6 +48,7 @@ int pmv_poller_add(struct pmv_watched *watched, uint32_t events)
 	if (ret)
 		return ret;
 	LIST_INSERT_HEAD(&all, watched, next);
+	watched->process = lock.process;
 	/* It may have to look at the clock earlier than it would. */
 	eventfd_write(wake_fd, 1);
 	return 0;
@@ -63,9 +65,10 @@ int pmv_poller_fd(struct pmv_watched *watched, int fd, uint32_t events)
 void pmv_poller_remove(struct pmv_watched *watched)
 {
 	/* In a child, what was its parent's. */
-	if (!watched->next.le_prev)
+	if (watched->process != lock.process)
 		return;
 	LIST_REMOVE(watched, next);
+	watched->process = 0;
 	if (watched->fd < 0)
 		return;
 	/* A child may have it, too, and it would be watched on. */
@@ -129,17 +132,17 @@ static void *run(void *arg)
 		int timeout;
 		bool ends;
 
-		pthread_mutex_lock(&lock);
+		pmv_fork_lock(&lock);
 		timeout = look_at_clock();
 		ends = stops;
-		pthread_mutex_unlock(&lock);
+		pmv_fork_unlock(&lock);
 		if (ends)
 			return NULL;
 		if (epoll_wait(epoll_fd, &event, 1, timeout) != 1)
 			continue;
-		pthread_mutex_lock(&lock);
+		pmv_fork_lock(&lock);
 		handle(event.data.fd);
-		pthread_mutex_unlock(&lock);
+		pmv_fork_unlock(&lock);
 	}
 }
 
@@ -167,24 +170,23 @@ static void close_descriptors(void)
 /* forget -- in a child: the thread is the parent's, and so is whatever it watches */
 static void forget(void)
 {
+	bool whole = pmv_fork_child(&lock);
 	struct pmv_watched *watched;
 
 	pthread_mutex_init(&users_lock, NULL);
-	pthread_mutex_init(&lock, NULL);
 	users = 0;
-	while ((watched = LIST_FIRST(&all))) {
-		LIST_REMOVE(watched, next);
-		watched->next.le_prev = NULL;
+	for (watched = whole ? LIST_FIRST(&all) : NULL; watched;
+	     watched = LIST_NEXT(watched, next)) {
 		if (watched->fd >= 0)
 			close(watched->fd);
 		watched->fd = -1;
 	}
+	LIST_INIT(&all);
 	close_descriptors();
 }
 
 static void forget_in_children(void)
 {
-	/* With the lock: the list is whole then. */
 	pthread_atfork(pmv_poller_lock, pmv_poller_unlock, forget);
 }
 
@@ -210,10 +212,10 @@ void pmv_poller_leave(void)
 	pthread_mutex_lock(&users_lock);
 	/* A child leaves nothing that it has not entered. */
 	if (users && !--users) {
-		pthread_mutex_lock(&lock);
+		pmv_fork_lock(&lock);
 		stops = true;
 		eventfd_write(wake_fd, 1);
-		pthread_mutex_unlock(&lock);
+		pmv_fork_unlock(&lock);
 		pthread_join(thread, NULL);
 		close_descriptors();
 	}

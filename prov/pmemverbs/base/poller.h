@@ -15,8 +15,9 @@
 
 struct pmv_watched {
 	LIST_ENTRY(pmv_watched) next;
-	int fd;           /* -1: none yet, only the time */
-	int64_t until_ms; /* 0: never; late() has to set another one, or to remove it */
+	unsigned int process; /* fork_lock.h; 0: it was not added, or was removed */
+	int fd;               /* -1: none yet, only the time */
+	int64_t until_ms;     /* 0: never; late() has to set another one, or to remove it */
 	void (*ready)(struct pmv_watched *watched);
 	void (*late)(struct pmv_watched *watched);
 };

@@ -13,6 +13,7 @@
 
 #include "base/address.h"
 #include "base/clock.h"
+#include "base/fork_lock.h"
 #include "base/log.h"
 #include "base/setting.h"
 #include "base/spawn.h"
@@ -28,9 +29,9 @@
 
 LIST_HEAD(list, pmv_silence);
 
-static struct list fresh = LIST_HEAD_INITIALIZER(fresh);     /* their sockets are to be found */
-static struct list watched = LIST_HEAD_INITIALIZER(watched); /* were found, or there are none */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;     /* of all here */
+static struct list fresh = LIST_HEAD_INITIALIZER(fresh);      /* their sockets are to be found */
+static struct list watched = LIST_HEAD_INITIALIZER(watched);  /* were found, or there are none */
+static struct pmv_fork_lock lock = PMV_FORK_LOCK_INITIALIZER; /* of all here */
 static bool running;
 
 int64_t pmv_silence_since(int64_t since_ms, int64_t now_ms, const struct tcp_info *info)
@@ -109,14 +110,14 @@ static void offer(int fd)
 	if (!cookie_of(fd, &cookie) || getsockname(fd, &own.any, &len) ||
 	    getsockopt(fd, SOL_SOCKET, SO_PEERNAME, &peer, &len))
 		return;
-	pthread_mutex_lock(&lock);
+	pmv_fork_lock(&lock);
 	LIST_FOREACH(silence, &fresh, next)
 	{
 		if (same(&silence->own.any, &own.any) && same(&silence->peer.any, &peer.any) &&
 		    is_still(fd, cookie))
 			take_socket(silence, fd, cookie);
 	}
-	pthread_mutex_unlock(&lock);
+	pmv_fork_unlock(&lock);
 }
 
 static void complain_of_proc(void)
@@ -137,11 +138,11 @@ static bool begin_search(void)
 	struct pmv_silence *silence;
 	bool any;
 
-	pthread_mutex_lock(&lock);
+	pmv_fork_lock(&lock);
 	any = !LIST_EMPTY(&fresh);
 	LIST_FOREACH(silence, &fresh, next)
 	silence->offered = true;
-	pthread_mutex_unlock(&lock);
+	pmv_fork_unlock(&lock);
 	return any;
 }
 
@@ -150,7 +151,7 @@ static void end_search(void)
 {
 	struct pmv_silence *silence, *next;
 
-	pthread_mutex_lock(&lock);
+	pmv_fork_lock(&lock);
 	for (silence = LIST_FIRST(&fresh); silence; silence = next) {
 		next = LIST_NEXT(silence, next);
 		if (!silence->offered)
@@ -158,7 +159,7 @@ static void end_search(void)
 		LIST_REMOVE(silence, next);
 		LIST_INSERT_HEAD(&watched, silence, next);
 	}
-	pthread_mutex_unlock(&lock);
+	pmv_fork_unlock(&lock);
 }
 
 /*
@@ -299,14 +300,38 @@ static void *run(void *arg)
 
 	for (;;) {
 		seek();
-		pthread_mutex_lock(&lock);
+		pmv_fork_lock(&lock);
 		heed_pause(&looked_ms);
 		look();
 		ns = pause_ns();
-		pthread_mutex_unlock(&lock);
+		pmv_fork_unlock(&lock);
 		nanosleep(&(struct timespec){ns / 1000000000, ns % 1000000000}, NULL);
 	}
 	return arg;
+}
+
+static void hold(void)
+{
+	pmv_fork_lock(&lock);
+}
+
+static void let_go(void)
+{
+	pmv_fork_unlock(&lock);
+}
+
+/* forget -- in a child: it has no thread, and the connections are the parent's */
+static void forget(void)
+{
+	pmv_fork_child(&lock);
+	LIST_INIT(&fresh);
+	LIST_INIT(&watched);
+	running = false;
+}
+
+static void forget_in_children(void)
+{
+	pthread_atfork(hold, let_go, forget);
 }
 
 /* start -- the thread, which ends with the process.  Holds the lock. */
@@ -329,38 +354,47 @@ static void start(void)
 	running = true;
 }
 
+/* is_listed -- holds the lock */
+static bool is_listed(const struct pmv_silence *silence)
+{
+	return silence->watched == lock.process;
+}
+
 /* is_known -- the socket is watched, or was until it was given up */
 static bool is_known(const struct pmv_silence *silence)
 {
-	return silence->watched && (silence->socket >= 0 || atomic_load(&silence->given_up));
+	return is_listed(silence) && (silence->socket >= 0 || atomic_load(&silence->given_up));
 }
 
 void pmv_silence_watch(struct pmv_silence *silence, const union pmv_silence_addr *own,
 		       const union pmv_silence_addr *peer, bool connecting)
 {
-	pthread_mutex_lock(&lock);
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, forget_in_children);
+	pmv_fork_lock(&lock);
 	/* The peer may have another address than the one that was called. */
 	if (!is_known(silence)) {
-		if (silence->watched)
+		if (is_listed(silence))
 			LIST_REMOVE(silence, next);
 		silence->own = *own;
 		silence->peer = *peer;
 		silence->offered = false;
 		silence->socket = -1;
 		silence->since_ms = PMV_SILENCE_NONE;
-		silence->watched = true;
+		silence->watched = lock.process;
 		LIST_INSERT_HEAD(&fresh, silence, next);
 		start();
 	}
 	silence->connecting = connecting;
-	pthread_mutex_unlock(&lock);
+	pmv_fork_unlock(&lock);
 }
 
 void pmv_silence_forget(struct pmv_silence *silence)
 {
-	pthread_mutex_lock(&lock);
-	if (silence->watched)
+	pmv_fork_lock(&lock);
+	if (is_listed(silence))
 		LIST_REMOVE(silence, next);
-	silence->watched = false;
-	pthread_mutex_unlock(&lock);
+	silence->watched = 0;
+	pmv_fork_unlock(&lock);
 }

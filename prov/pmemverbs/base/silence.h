@@ -15,6 +15,8 @@
  *
  * A socket is found by its two addresses.  Its number stays right, since the core closes it only
  * when its endpoint is closed, and pmv_silence_forget comes before that.
+ *
+ * A child (fork) looks for the peers of its own connections, and not for its parent's.
  */
 #ifndef PMV_SILENCE_H
 #define PMV_SILENCE_H
@@ -40,7 +42,7 @@ union pmv_silence_addr {
 /* A connection. */
 struct pmv_silence {
 	LIST_ENTRY(pmv_silence) next;
-	bool watched;         /* in a list; the application's threads may set it at a time */
+	unsigned int watched; /* in a list of this process (fork_lock.h); or 0 */
 	bool connecting;      /* the core does not read data from the socket yet */
 	bool offered;         /* the open descriptors, from the first one on */
 	atomic_bool given_up; /* before the core can notice */

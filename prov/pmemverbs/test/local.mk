@@ -5,7 +5,7 @@
 # behaviour it tests.  whole/ has tests of the provider as a whole, support/ what tests share.
 
 TESTS = \
-	test_cancel test_listener test_silence test_text_socket \
+	test_cancel test_fork_lock test_listener test_silence test_text_socket \
 	test_admission test_keys test_noise test_replay test_ticket test_ticket_client test_ticket_link test_ticket_server \
 	test_blocks test_detect test_direct test_dirty test_file test_file_part test_guard test_key test_ring \
 	test_info test_info_entries test_length \
@@ -43,6 +43,7 @@ LDADD = libtesting.la libprovider.la $(CRITERION_LIBS) $(LIBFABRIC_LIBS) $(SODIU
 
 # base/
 test_cancel_SOURCES = %D%/base/test_cancel.c
+test_fork_lock_SOURCES = %D%/base/test_fork_lock.c
 test_listener_SOURCES = %D%/base/test_listener.c %D%/support/tcp_silence.c %D%/support/tcp_silence.h
 test_silence_SOURCES = %D%/base/test_silence.c
 test_text_socket_SOURCES = %D%/base/test_text_socket.c

@@ -6,6 +6,7 @@
 #include "slices.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -159,9 +160,58 @@ static int exit_as_child(struct pmv_agent *agent)
 	if (pthread_create(&thread, NULL, again, agent))
 		return 1;
 	pmv_agent_stop_all();
+	pmv_agent_stop(agent);
 	if (atomic_load(&agent->stop))
 		return 2;
 	return pthread_join(thread, &result) || result != agent ? 3 : 0;
+}
+
+static atomic_int forks;
+static pthread_t ending;
+static struct pmv_agent *ended;
+
+/* fork_in_handler -- as any program's may */
+static void fork_in_handler(int signal)
+{
+	pid_t child = fork();
+	int status = -1;
+
+	(void) signal;
+	if (!child)
+		_exit(0);
+	if (waitpid(child, &status, 0) == child && !status)
+		atomic_fetch_add(&forks, 1);
+}
+
+/* interrupt_end -- of the process, while it waits for this thread */
+static void interrupt_end(void)
+{
+	done.on_flush = NULL;
+	atomic_store(&stuck, true);
+	while (!atomic_load(&ended->stop))
+		usleep(1000);
+	pthread_kill(ending, SIGUSR1);
+	while (!atomic_load(&let_go))
+		usleep(1000);
+}
+
+Test(thread, end_of_the_process_may_be_interrupted_by_who_forks, .timeout = 60)
+{
+	struct shared *shared = share(PMV_DMP, BIG_LEN, &(struct pair_options){.thread = true});
+
+	ended = &shared->domain->agent;
+	ending = pthread_self();
+	signal(SIGUSR1, fork_in_handler);
+	done.on_flush = interrupt_end;
+	tell_of(shared, 0, 8);
+	while (!atomic_load(&stuck))
+		usleep(1000);
+	pmv_agent_stop_all();
+	while (!atomic_load(&forks))
+		usleep(1000);
+	atomic_store(&let_go, true);
+	pthread_join(ended->thread, NULL);
+	end_sharing(shared);
 }
 
 Test(thread, is_not_waited_for_at_the_end_of_a_child, .timeout = 60)

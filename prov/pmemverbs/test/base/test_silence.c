@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <criterion/criterion.h>
@@ -289,3 +290,54 @@ Test(silence, holds_up_nobody_while_sockets_are_searched)
 		sched_yield();
 	cr_expect_eq(option(pair.ends[0], SOL_SOCKET, SO_KEEPALIVE), 0);
 }
+
+/* In a child */
+
+/* The thread sanitizer ends a child that starts a thread. */
+#ifndef __SANITIZE_THREAD__
+
+/* watch_as_child -- its own connection, and not its parent's */
+static void watch_as_child(struct pmv_silence *parents, const struct pair *pair)
+{
+	struct pmv_silence silence = {0};
+
+	alarm(20);
+	pmv_silence_watch(&silence, &pair->own, &pair->peer, false);
+	while (!option(pair->ends[0], SOL_SOCKET, SO_KEEPALIVE))
+		sched_yield();
+	atomic_store(&mute, true);
+	while (!atomic_load(&silence.given_up))
+		sched_yield();
+	if (atomic_load(&parents->given_up))
+		_exit(1);
+	pmv_silence_forget(parents);
+	pmv_silence_forget(&silence);
+	_exit(0);
+}
+
+Test(silence, is_looked_for_in_a_child, .timeout = 60)
+{
+	struct pmv_silence silence = {0};
+	struct pair pair, childs;
+	int status = -1;
+	pid_t child;
+
+	pmv_setting.timeout = 1;
+	connect_pair(&pair);
+	connect_pair(&childs);
+	pmv_silence_watch(&silence, &pair.own, &pair.peer, false);
+	while (!option(pair.ends[0], SOL_SOCKET, SO_KEEPALIVE))
+		sched_yield();
+	child = fork();
+	if (!child)
+		watch_as_child(&silence, &childs);
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_expect_eq(status, 0);
+	/* The parent's thread goes on. */
+	atomic_store(&mute, true);
+	while (!atomic_load(&silence.given_up))
+		sched_yield();
+	pmv_silence_forget(&silence);
+}
+
+#endif
