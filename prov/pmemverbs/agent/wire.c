@@ -2,9 +2,12 @@
 /* wire.c -- encodes and decodes what two endpoints tell each other; wire.h has the formats */
 #include "agent/wire.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include <sodium/crypto_shorthash.h>
+
+#include "base/inline.h"
 
 #define SEAL_AT offsetof(struct pmv_envelope, seal)
 #define REPLY_AT (SEAL_AT + sizeof(uint64_t)) /* in a slot */
@@ -49,6 +52,9 @@ _Static_assert(SEAL_AT == offsetof(struct pmv_hint, seal), "seal");
 _Static_assert(REPLY_AT + sizeof(struct pmv_reply) == PMV_REPLY_SIZE, "reply");
 _Static_assert(sizeof(struct pmv_seal) == crypto_shorthash_KEYBYTES, "key");
 _Static_assert(sizeof(uint64_t) == crypto_shorthash_BYTES, "seal");
+_Static_assert(PMV_MESSAGE_SIZE % 16 == 0 && PMV_ACK_SIZE % 16 == 0 && PMV_ACK_SLOT % 16 == 0 &&
+		       PMV_REPLY_SIZE % 16 == 0,
+	       "slots");
 
 /* Seals */
 
@@ -78,34 +84,23 @@ static void put_seal(uint8_t *buf, size_t len, const struct pmv_seal *seal)
 	memcpy(buf + SEAL_AT, &hash, sizeof(hash));
 }
 
-/* copy_word -- no thread of ours writes there */
-__attribute__((always_inline, no_sanitize("thread"))) static inline void copy_word(
-	uint8_t *to, const volatile uint8_t *from, size_t at)
-{
-	uint64_t word = __atomic_load_n((const volatile uint64_t *) (from + at), __ATOMIC_ACQUIRE);
+/* Of functions that read a slot: the peer writes there, and no thread of ours. */
+#define READS_SLOT __attribute__((no_sanitize("thread")))
 
-	memcpy(to + at, &word, sizeof(word));
-}
+/* Two words, wherever they are. */
+typedef uint64_t pmv_words __attribute__((vector_size(16), aligned(1), may_alias));
 
 /*
- * copy_in -- from memory that the peer may write to meanwhile, in 8-byte words.  The data
- * that a message names were written before it, and are loaded and flushed after it.  The
- * seal shows whether the copy was made too early.
+ * copy_in -- from memory that the peer may write to meanwhile.  It copies two words at a time: each
+ * slot is a multiple of them.  The data that a message names were written before it, and are loaded
+ * and flushed after it.  The seal shows whether the copy was made too early.
  */
-__attribute__((noinline, no_sanitize("thread"))) static void copy_in(uint8_t *to,
-								     const volatile uint8_t *from,
-								     size_t len)
+READS_SLOT PMV_ALWAYS_INLINE void copy_in(uint8_t *to, const volatile uint8_t *from, size_t len)
 {
-	size_t at = 0;
-
-	for (; at + 32 <= len; at += 32) {
-		copy_word(to, from, at);
-		copy_word(to, from, at + 8);
-		copy_word(to, from, at + 16);
-		copy_word(to, from, at + 24);
-	}
-	for (; at < len; at += 8)
-		copy_word(to, from, at);
+	for (size_t at = 0; at < len; at += sizeof(pmv_words))
+		*(pmv_words *) (to + at) = *(const volatile pmv_words *) (from + at);
+	/* No later load, and no flush, comes before those loads. */
+	atomic_thread_fence(memory_order_acquire);
 }
 
 /* The handshake */
@@ -212,8 +207,8 @@ void pmv_message_seal(struct pmv_message *message, const struct pmv_envelope *en
 /* A message's length is in its first part.  Most messages have no other one. */
 #define FIRST_PART 64
 
-bool pmv_message_decode(const volatile uint8_t *slot, uint64_t number, const struct pmv_seal *seal,
-			struct pmv_message *message)
+READS_SLOT bool pmv_message_decode(const volatile uint8_t *slot, uint64_t number,
+				   const struct pmv_seal *seal, struct pmv_message *message)
 {
 	uint8_t *copy = (uint8_t *) message;
 	const struct pmv_envelope *envelope = &message->envelope;
@@ -238,8 +233,8 @@ void pmv_ack_seal(struct pmv_ack *ack, size_t len, const struct pmv_seal *seal)
 	put_seal((uint8_t *) ack, len, seal);
 }
 
-bool pmv_ack_decode(const volatile uint8_t *slot, uint64_t number, const struct pmv_seal *seal,
-		    struct pmv_ack *ack)
+READS_SLOT bool pmv_ack_decode(const volatile uint8_t *slot, uint64_t number,
+			       const struct pmv_seal *seal, struct pmv_ack *ack)
 {
 	uint64_t found;
 
@@ -284,8 +279,9 @@ size_t pmv_reply_encode(uint8_t *slot, uint64_t number, const struct pmv_reply *
 	return len;
 }
 
-bool pmv_reply_decode(const volatile uint8_t *slot, uint64_t number, struct pmv_reply_size size,
-		      const struct pmv_seal *seal, struct pmv_reply *reply)
+READS_SLOT bool pmv_reply_decode(const volatile uint8_t *slot, uint64_t number,
+				 struct pmv_reply_size size, const struct pmv_seal *seal,
+				 struct pmv_reply *reply)
 {
 	uint8_t copy[PMV_REPLY_SIZE];
 	size_t len = REPLY_AT + pmv_reply_len(size);
