@@ -10,7 +10,6 @@
 
 #include "commit/ordering.h"
 #include "commit/post.h"
-#include "engine/length.h"
 
 /*
  * set_relies -- does it promise that all earlier requests succeed?  A commit without a fence does
@@ -23,16 +22,15 @@ static void set_relies(struct pmv_flush_request *request, bool follows)
 				  (follows && (request->notify || request->event));
 }
 
-static size_t gather(unsigned char *to, const struct iovec *iov, size_t count)
+/* gather -- the buffers; they are as long as the place at the target: length.h */
+static void gather(unsigned char *to, const struct fi_msg_rma *msg)
 {
-	size_t len = 0;
+	for (size_t i = 0; i < msg->iov_count; i++) {
+		const struct iovec *iov = &msg->msg_iov[i];
 
-	for (size_t i = 0; i < count; i++) {
-		if (iov[i].iov_len)
-			memcpy(to + len, iov[i].iov_base, iov[i].iov_len);
-		len += iov[i].iov_len;
+		if (iov->iov_len)
+			to = mempcpy(to, iov->iov_base, iov->iov_len);
 	}
-	return len;
 }
 
 /* set_event -- the agent tells of the operation; places are those of the submission */
@@ -64,16 +62,14 @@ struct pmv_flush_request *pmv_flush_request_new(struct pmv_initiator *ini,
 						const struct pmv_submission *submission, bool all,
 						bool payload, enum pmv_rma_event event)
 {
-	const struct fi_msg_rma *msg = payload ? submission->rma : NULL;
-	size_t len = msg ? pmv_iov_len(msg->msg_iov, msg->iov_count) : 0;
+	size_t len = payload ? submission->to->len : 0;
 	struct pmv_flush_request *request;
 
-	if (event)
-		len += submission->num_to * sizeof(struct pmv_range);
-	request = malloc(sizeof(*request) + len);
+	request = malloc(sizeof(*request) + len +
+			 (event ? submission->num_to * sizeof(struct pmv_range) : 0));
 	if (!request)
 		return NULL;
-	memset(request, 0, offsetof(struct pmv_flush_request, at[1]));
+	memset(request, 0, offsetof(struct pmv_flush_request, most));
 	request->all = all;
 	request->most = PMV_MAX_RANGES;
 	request->messages = (submission->what & FI_MSG) && ini->message_method == PMV_METHOD_AGENT;
@@ -85,17 +81,17 @@ struct pmv_flush_request *pmv_flush_request_new(struct pmv_initiator *ini,
 			request->at[request->num_keys++] = (struct pmv_range){
 				.addr = to->addr, .key = (uint32_t) pmv_key_core(to->key)};
 	}
-	if (msg) {
+	if (payload) {
 		request->payload = true;
 		request->store = (struct pmv_range){
 			.addr = submission->to->addr,
-			.len = gather(request->bytes, msg->msg_iov, msg->iov_count),
+			.len = len,
 			.key = (uint32_t) pmv_key_core(submission->to->key),
 		};
+		gather(request->bytes, submission->rma);
 	}
 	if (event)
 		set_event(request, submission, event);
-	set_relies(request, false);
 	return request;
 }
 
@@ -105,16 +101,15 @@ struct pmv_flush_request *pmv_flush_request_new_chain(struct pmv_chain_request *
 
 	if (!request)
 		return NULL;
-	memset(request, 0, offsetof(struct pmv_flush_request, at[1]));
+	memset(request, 0, offsetof(struct pmv_flush_request, most));
 	/* A commit is of all that the endpoint has written. */
 	request->all = chain->commits;
 	request->ranges = request->few;
 	request->payload = request->is_chain = true;
 	request->chain = chain;
-	request->store.len = chain->len;
+	request->store = (struct pmv_range){.len = chain->len};
 	request->most = (uint8_t) (1 + (PMV_STORE_ROOM(1) - chain->len) / sizeof(struct pmv_range));
 	memcpy(request->bytes, chain->bytes, chain->len);
-	set_relies(request, false);
 	return request;
 }
 
@@ -127,22 +122,14 @@ void pmv_flush_request_free(struct pmv_flush_request *request)
 	free(request);
 }
 
-bool pmv_flush_request_fits(struct pmv_initiator *ini, const struct pmv_submission *submission)
-{
-	unsigned int count = pmv_dirty_count(&ini->dirty, 0, true) + 1;
-	const struct fi_msg_rma *msg = submission->rma;
-
-	return submission->what == (FI_RMA | FI_WRITE) && submission->num_to == 1 &&
-	       count <= PMV_MAX_RANGES &&
-	       pmv_iov_len(msg->msg_iov, msg->iov_count) <= PMV_STORE_ROOM(count);
-}
-
 static unsigned int count_dirty(struct pmv_initiator *ini, const struct pmv_flush_request *request)
 {
-	unsigned int keys = request->all ? 1 : request->num_keys, count = 0;
+	unsigned int count = 0;
 
-	for (unsigned int i = 0; i < keys; i++)
-		count += pmv_dirty_count(&ini->dirty, request->at[i].key, request->all);
+	if (request->all || !ini->dirty.ranges)
+		return ini->dirty.ranges;
+	for (unsigned int i = 0; i < request->num_keys; i++)
+		count += pmv_dirty_count(&ini->dirty, request->at[i].key, false);
 	return count;
 }
 
@@ -153,9 +140,9 @@ static void take_dirty(struct pmv_initiator *ini, struct pmv_flush_request *requ
 	/* Before the request is posted: ordering.c relies on that. */
 	atomic_fetch_add(&ini->ordering.dirty_epoch, 1);
 	for (unsigned int i = 0; i < keys; i++)
-		request->count +=
-			pmv_ordering_take_dirty(ini, (uint32_t) request->at[i].key, request->all,
-						request->ranges + request->count);
+		request->count += pmv_ordering_take_dirty(
+			ini, request->all ? 0 : (uint32_t) request->at[i].key, request->all,
+			request->ranges + request->count);
 }
 
 static void add_places(struct pmv_flush_request *request)
@@ -186,7 +173,8 @@ ssize_t pmv_flush_request_take(struct pmv_initiator *ini, struct pmv_flush_reque
 		if (!pmv_dirty_count(&ini->dirty, request->at[i].key, false))
 			ranges[request->count++] = request->at[i];
 	}
-	take_dirty(ini, request);
+	if (ini->dirty.ranges)
+		take_dirty(ini, request);
 	if (request->payload)
 		ranges[request->count++] = request->store;
 	if (request->event)
@@ -257,8 +245,8 @@ static size_t fill(const struct pmv_flush_request *request, struct pmv_flush_mes
 {
 	size_t len = pmv_flush_message_len(count);
 
-	memcpy(message->ranges, request->ranges + request->sent,
-	       count * sizeof(message->ranges[0]));
+	for (unsigned int i = 0; i < count; i++)
+		message->ranges[i] = request->ranges[request->sent + i];
 	message->data = last ? request->data : 0;
 	message->count = (uint8_t) count;
 	message->flags = last ? flags_of(request) : 0;

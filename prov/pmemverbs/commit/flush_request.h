@@ -26,27 +26,26 @@
 struct pmv_flush_request {
 	struct pmv_request request; /* first */
 	unsigned int num_keys;
-	bool all;      /* not only these regions */
-	bool notify;   /* the agent notifies the target's application */
-	bool messages; /* messages are committed, too */
-	bool payload;  /* the agent stores the data */
-	bool dropped;  /* it does not: the commit had failed by then */
-	bool is_chain; /* ... or a chain, instead: `chain` */
-	uint64_t data; /* immediate data, or the number of messages */
-	struct pmv_chain_request *chain;
-	struct pmv_range store; /* where the payload goes */
-
 	/* Of ranges; the last one is `store`, if there is a payload, or the last are `places`. */
 	unsigned int count;
 	unsigned int sent;
 	unsigned int read;  /* ranges that are read back ... */
+	uint64_t read_part; /* ... and bytes of the next one */
+	bool all;           /* not only these regions */
+	bool notify;        /* the agent notifies the target's application */
+	bool messages;      /* messages are committed, too */
+	bool payload;       /* the agent stores the data */
+	bool dropped;       /* it does not: the commit had failed by then */
+	bool is_chain;      /* ... or a chain, instead: `chain` */
 	uint8_t event;      /* enum pmv_rma_event: what the agent tells the application */
 	uint8_t places;     /* of that operation, unless it is `store` */
-	uint8_t most;       /* ranges in the last message */
-	uint64_t read_part; /* ... and bytes of the next one */
-	struct pmv_range *ranges;
+	uint64_t data;      /* immediate data, or the number of messages */
 
-	/* From the second one of `at` on, nothing is set before it is used. */
+	/* From here on, nothing is set before it is used. */
+	uint8_t most; /* ranges in the last message */
+	struct pmv_chain_request *chain;
+	struct pmv_range store; /* where the payload goes */
+	struct pmv_range *ranges;
 	struct pmv_range at[PMV_FLUSH_REQUEST_KEYS]; /* the commit's regions, each of no bytes */
 	struct pmv_range few[PMV_FLUSH_REQUEST_FEW];
 	unsigned char bytes[]; /* of the payload, or `places` ranges */
@@ -75,7 +74,15 @@ static inline struct pmv_flush_request *pmv_flush_request_of(const struct pmv_ru
  * pmv_flush_request_take -- what is dirty now.  -FI_ENOMEM: nothing is taken.
  * Both hold the initiator's lock.
  */
-bool pmv_flush_request_fits(struct pmv_initiator *ini, const struct pmv_submission *submission);
+static inline bool pmv_flush_request_fits(const struct pmv_initiator *ini,
+					  const struct pmv_submission *submission)
+{
+	unsigned int count = ini->dirty.ranges + 1;
+
+	return submission->what == (FI_RMA | FI_WRITE) && submission->num_to == 1 &&
+	       count <= PMV_MAX_RANGES && submission->to->len <= PMV_STORE_ROOM(count);
+}
+
 ssize_t pmv_flush_request_take(struct pmv_initiator *ini, struct pmv_flush_request *request);
 
 /*
