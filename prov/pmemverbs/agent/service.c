@@ -182,7 +182,8 @@ static void collect(struct pmv_agent *agent, struct pmv_receiver *receiver, stru
 {
 	unsigned int most = PMV_WRITEBACK_WORKS / 4;
 
-	while (most-- && agent->batch->count < PMV_WRITEBACK_WORKS && slice.lines && slice.pages &&
+	while (pmv_receiver_has_message(receiver) && most-- &&
+	       agent->batch->count < PMV_WRITEBACK_WORKS && slice.lines && slice.pages &&
 	       take_message(agent, receiver, &slice))
 		;
 }
@@ -287,7 +288,7 @@ static bool take_requests(struct pmv_agent *agent, struct pmv_receiver *receiver
 
 	if (receiver->working)
 		take_up(agent->batch, receiver);
-	else if (is_open(receiver) && pmv_receiver_has_message(receiver))
+	else if (is_open(receiver))
 		collect(agent, receiver, slice);
 	if (agent->batch->count == first)
 		return false;
