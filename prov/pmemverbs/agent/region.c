@@ -317,25 +317,11 @@ struct pmv_region *pmv_region_hold(struct pmv_regions *regions, uint32_t key, ui
 	return use(regions, region && region->serial == serial ? region : NULL);
 }
 
-void pmv_region_put(struct pmv_regions *regions, struct pmv_region *region)
+void pmv_region_tell_unused(struct pmv_regions *regions)
 {
-	/* Behind this the region may be gone. */
-	if (atomic_fetch_sub(&region->users, 1) != 1 || !atomic_load(&regions->removing))
-		return;
 	pthread_mutex_lock(&regions->lock);
 	pthread_cond_broadcast(&regions->unused);
 	pthread_mutex_unlock(&regions->lock);
-}
-
-void *pmv_region_piece(const struct pmv_region *region, uint64_t offset, uint64_t *len)
-{
-	size_t i = 0;
-
-	while (i + 1 < region->attr.iov_count && offset >= region->iov[i].iov_len)
-		offset -= region->iov[i++].iov_len;
-	if (*len > region->iov[i].iov_len - offset)
-		*len = region->iov[i].iov_len - offset;
-	return (char *) region->iov[i].iov_base + offset;
 }
 
 /* lose -- mark it as lost, and log that once; err: a negative errno, or 0 */

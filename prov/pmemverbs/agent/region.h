@@ -118,7 +118,14 @@ struct pmv_region *pmv_region_find(struct pmv_regions *regions, uint32_t key);
 
 /* pmv_region_hold -- the same, if a region that was found before still exists */
 struct pmv_region *pmv_region_hold(struct pmv_regions *regions, uint32_t key, uint64_t serial);
-void pmv_region_put(struct pmv_regions *regions, struct pmv_region *region);
+void pmv_region_tell_unused(struct pmv_regions *regions);
+
+static inline void pmv_region_put(struct pmv_regions *regions, struct pmv_region *region)
+{
+	/* Behind this the region may be gone. */
+	if (atomic_fetch_sub(&region->users, 1) == 1 && atomic_load(&regions->removing))
+		pmv_region_tell_unused(regions);
+}
 
 /*
  * pmv_regions_find -- the first persistent part of `rest`, which becomes what is behind it;
@@ -128,7 +135,17 @@ bool pmv_regions_find(struct pmv_regions *regions, struct iovec *rest, bool hold
 		      struct pmv_span *part);
 
 /* pmv_region_piece -- at an offset.  *len: at most this much; then how much is contiguous. */
-void *pmv_region_piece(const struct pmv_region *region, uint64_t offset, uint64_t *len);
+static inline void *pmv_region_piece(const struct pmv_region *region, uint64_t offset,
+				     uint64_t *len)
+{
+	size_t i = 0;
+
+	while (i + 1 < region->attr.iov_count && offset >= region->iov[i].iov_len)
+		offset -= region->iov[i++].iov_len;
+	if (*len > region->iov[i].iov_len - offset)
+		*len = region->iov[i].iov_len - offset;
+	return (char *) region->iov[i].iov_base + offset;
+}
 
 /*
  * pmv_region_fault_in -- whoever uses a range of pages soon waits for no disk then, unless they are
