@@ -29,7 +29,8 @@ const struct pmv_extent *pmv_writeback_left(const struct pmv_work *work)
 
 void pmv_writeback_begin(struct pmv_work *work, struct pmv_receiver *receiver)
 {
-	memset(work, 0, offsetof(struct pmv_work, named));
+	memset(&work->malformed, 0,
+	       offsetof(struct pmv_work, named) - offsetof(struct pmv_work, malformed));
 	work->receiver = receiver;
 	work->source = receiver->number;
 	work->room = PMV_MAX_RANGES;
@@ -120,13 +121,11 @@ static int by_place(const void *one, const void *other)
 	return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
-void pmv_writeback_join(struct pmv_work *work)
+void pmv_writeback_join_several(struct pmv_work *work)
 {
 	struct pmv_extent *all = work->more ? work->more : work->named;
 	size_t last = 0;
 
-	if (work->count < 2)
-		return;
 	qsort(all, work->count, sizeof(*all), by_place);
 	for (size_t i = 1; i < work->count; i++) {
 		if (all[i].serial != all[last].serial ||

@@ -60,6 +60,8 @@ struct pmv_work {
 	struct pmv_receiver *receiver; /* under the agent's lock; NULL: its endpoint is closed */
 	uint64_t source;               /* the mailbox's number, also when that is closed */
 	uint64_t faulted; /* the connection's last request with a fault before this one */
+	size_t room;      /* of more */
+	/* 0 when it begins: */
 	bool malformed;
 	bool ended;
 	atomic_bool dropped; /* its endpoint was closed meanwhile: it stores nothing any more */
@@ -69,7 +71,6 @@ struct pmv_work {
 	/* The ranges to make durable, and how far that has come. */
 	size_t count;
 	size_t num_left; /* the last ones are not: a chain has stored them and commits them not */
-	size_t room;     /* of more */
 	size_t at;
 	uint64_t done;           /* bytes of that one */
 	struct pmv_extent *more; /* malloc'ed, where there are too many for ... */
@@ -135,7 +136,13 @@ void pmv_writeback_aim(struct pmv_work *work, struct pmv_region *region, uint64_
 const struct pmv_extent *pmv_writeback_left(const struct pmv_work *work);
 
 /* pmv_writeback_join -- after all were added: join ranges that overlap or touch */
-void pmv_writeback_join(struct pmv_work *work);
+void pmv_writeback_join_several(struct pmv_work *work);
+
+static inline void pmv_writeback_join(struct pmv_work *work)
+{
+	if (work->count > 1)
+		pmv_writeback_join_several(work);
+}
 
 /* pmv_writeback_charge -- take from a slice what the request will take, at most */
 void pmv_writeback_charge(const struct pmv_work *work, struct pmv_slice *slice);
