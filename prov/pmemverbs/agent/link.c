@@ -7,6 +7,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "base/inline.h"
 #include "base/setting.h"
 #include "engine/engine.h"
 #include "progress/op.h"
@@ -122,10 +123,10 @@ void pmv_link_flush_place(const struct pmv_link *link, uint64_t *addr, uint64_t 
 	*key = link->peer.flush_key;
 }
 
-ssize_t pmv_link_write(const struct pmv_link *link, const struct iovec *iov, void *desc,
-		       const struct fi_rma_iov *to, struct pmv_op *op, uint64_t flags)
+PMV_ALWAYS_INLINE ssize_t write_to(const struct pmv_link *link, const struct iovec *iov, void *desc,
+				   const struct fi_rma_iov *to, struct pmv_op *op, uint64_t flags)
 {
-	struct fi_msg_rma msg = {
+	const struct fi_msg_rma msg = {
 		.msg_iov = iov,
 		.desc = desc ? &desc : NULL,
 		.iov_count = 1,
@@ -137,13 +138,19 @@ ssize_t pmv_link_write(const struct pmv_link *link, const struct iovec *iov, voi
 	return link->engine->ops->write(link->engine, &msg, (op ? FI_COMPLETION : 0) | flags);
 }
 
+ssize_t pmv_link_write(const struct pmv_link *link, const struct iovec *iov, void *desc,
+		       const struct fi_rma_iov *to, struct pmv_op *op, uint64_t flags)
+{
+	return write_to(link, iov, desc, to, op, flags);
+}
+
 ssize_t pmv_link_post(const struct pmv_link *link, uint8_t *from, size_t at, size_t len,
 		      struct pmv_op *op, uint64_t flags)
 {
 	const struct iovec iov = {from, len};
 	const struct fi_rma_iov to = {link->peer.addr + at, len, link->peer.key};
 
-	return pmv_link_write(link, &iov, link->desc, &to, op, flags);
+	return write_to(link, &iov, link->desc, &to, op, flags);
 }
 
 void pmv_link_hint(const struct pmv_link *link, bool ask)

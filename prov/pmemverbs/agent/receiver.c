@@ -49,12 +49,12 @@ void pmv_receiver_queue_ack(struct pmv_receiver *receiver, uint64_t number, enum
 static inline bool begin(const struct pmv_receiver *receiver, bool awaited, struct pmv_op **op)
 {
 	const struct pmv_link *link = receiver->link;
-	unsigned int every = link->quiet ? PMV_SIGNAL_EVERY : 1;
+	unsigned int most = link->quiet ? MOST_SENDING / PMV_SIGNAL_EVERY : MOST_SENDING;
 
 	*op = NULL;
 	if (!awaited && !pmv_link_signals(link, receiver->posted + 1))
 		return true;
-	if (atomic_load(&link->owner->sending) < MOST_SENDING / every)
+	if (atomic_load(&link->owner->sending) < most)
 		*op = pmv_op_get(link->owner, PMV_OP_OWN);
 	if (!*op)
 		return false;

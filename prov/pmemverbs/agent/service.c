@@ -292,7 +292,7 @@ static bool take_requests(struct pmv_agent *agent, struct pmv_receiver *receiver
 		collect(agent, receiver, slice);
 	if (agent->batch->count == first)
 		return false;
-	receiver->syncing = pmv_syncing_take(agent, first);
+	receiver->syncing = agent->syncing.begun && pmv_syncing_take(agent, first);
 	return true;
 }
 
@@ -525,7 +525,8 @@ static bool serve(struct pmv_agent *agent, struct pmv_slice slice)
 	pthread_mutex_unlock(&agent->lock);
 	if (agent->batch->count)
 		carry_out(agent, slice);
-	pmv_queues_call(agent);
+	if (!TAILQ_EMPTY(&agent->pinned))
+		pmv_queues_call(agent);
 	return busy;
 }
 

@@ -245,13 +245,10 @@ bool pmv_syncing_take(struct pmv_agent *agent, unsigned int first)
 {
 	struct pmv_writeback_batch *batch = agent->batch;
 	struct pmv_syncing *syncing = &agent->syncing;
+	uint64_t number = pmv_writeback_disk(batch, first);
 	struct pmv_sync_group *group;
 	struct pmv_sync_disk *disk;
-	uint64_t number;
 
-	if (!syncing->begun)
-		return false;
-	number = pmv_writeback_disk(batch, first);
 	if (number == PMV_DISK_NONE) {
 		atomic_store(&syncing->others_ns, pmv_clock_ns());
 		return false;

@@ -70,7 +70,8 @@ void pmv_syncing_end(struct pmv_agent *agent);
 
 /*
  * pmv_syncing_take -- move a connection's requests, which are the batch's from the first one on, to
- * a group, if they have pages.  False: they stay in the batch.  Holds the lock.
+ * a group, if they have pages; only where this has begun.  False: they stay in the batch.  Holds
+ * the lock.
  */
 bool pmv_syncing_take(struct pmv_agent *agent, unsigned int first);
 
