@@ -117,12 +117,6 @@ bool pmv_link_listens(const struct pmv_link *link)
 	return pmv_setting.agent == PMV_AGENT_THREAD && atomic_load(&link->hints->fd) >= 0;
 }
 
-void pmv_link_flush_place(const struct pmv_link *link, uint64_t *addr, uint64_t *key)
-{
-	*addr = pmv_handshake_flush_addr(&link->peer);
-	*key = link->peer.flush_key;
-}
-
 PMV_ALWAYS_INLINE ssize_t write_to(const struct pmv_link *link, const struct iovec *iov, void *desc,
 				   const struct fi_rma_iov *to, struct pmv_op *op, uint64_t flags)
 {

@@ -55,7 +55,11 @@ bool pmv_link_listens(const struct pmv_link *link);
 void pmv_link_hint(const struct pmv_link *link, bool ask);
 
 /* pmv_link_flush_place -- the peer's flush page: a READ of it pushes as any other */
-void pmv_link_flush_place(const struct pmv_link *link, uint64_t *addr, uint64_t *key);
+static inline void pmv_link_flush_place(const struct pmv_link *link, uint64_t *addr, uint64_t *key)
+{
+	*addr = pmv_handshake_flush_addr(&link->peer);
+	*key = link->peer.flush_key;
+}
 
 /*
  * pmv_link_signals -- is what a half posts as its n-th to have an entry when it was sent?  Of those

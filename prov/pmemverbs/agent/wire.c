@@ -105,11 +105,6 @@ READS_SLOT PMV_ALWAYS_INLINE void copy_in(uint8_t *to, const volatile uint8_t *f
 
 /* The handshake */
 
-uint64_t pmv_handshake_flush_addr(const struct pmv_handshake *handshake)
-{
-	return handshake->addr ? handshake->addr + PMV_FLUSH_AT : 0;
-}
-
 uint8_t pmv_versions_common(struct pmv_versions one, struct pmv_versions two)
 {
 	uint8_t lowest = one.lowest > two.lowest ? one.lowest : two.lowest;

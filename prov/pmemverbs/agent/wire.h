@@ -256,7 +256,10 @@ struct pmv_hint {
 struct pmv_seal pmv_seal(uint64_t from, uint64_t to, enum pmv_sealed what);
 
 /* pmv_handshake_flush_addr -- where the flush page begins */
-uint64_t pmv_handshake_flush_addr(const struct pmv_handshake *handshake);
+static inline uint64_t pmv_handshake_flush_addr(const struct pmv_handshake *handshake)
+{
+	return handshake->addr ? handshake->addr + PMV_FLUSH_AT : 0;
+}
 
 /* pmv_versions_common -- the highest version that both sides speak; 0: there is none */
 uint8_t pmv_versions_common(struct pmv_versions one, struct pmv_versions two);

@@ -70,17 +70,15 @@ static inline struct pmv_flush_request *pmv_flush_request_of(const struct pmv_ru
 }
 
 /*
- * pmv_flush_request_fits -- does one message hold the data and everything that is dirty?
+ * pmv_flush_request_fits -- does one message hold so many bytes and everything that is dirty?
  * pmv_flush_request_take -- what is dirty now.  -FI_ENOMEM: nothing is taken.
  * Both hold the initiator's lock.
  */
-static inline bool pmv_flush_request_fits(const struct pmv_initiator *ini,
-					  const struct pmv_submission *submission)
+static inline bool pmv_flush_request_fits(const struct pmv_initiator *ini, uint64_t len)
 {
 	unsigned int count = ini->dirty.ranges + 1;
 
-	return submission->what == (FI_RMA | FI_WRITE) && submission->num_to == 1 &&
-	       count <= PMV_MAX_RANGES && submission->to->len <= PMV_STORE_ROOM(count);
+	return count <= PMV_MAX_RANGES && len <= PMV_STORE_ROOM(count);
 }
 
 ssize_t pmv_flush_request_take(struct pmv_initiator *ini, struct pmv_flush_request *request);

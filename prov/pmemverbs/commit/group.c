@@ -98,13 +98,6 @@ void pmv_group_next(struct pmv_initiator *ini, bool looking)
 	      regions.read);
 }
 
-enum pmv_pending pmv_group_pending(struct pmv_initiator *ini)
-{
-	if (atomic_load(&ini->group.flushing))
-		return PMV_PENDING_FLUSH;
-	return STAILQ_EMPTY(&ini->group.members) ? PMV_PENDING_NONE : PMV_PENDING_POSTS;
-}
-
 bool pmv_group_is_idle(struct pmv_initiator *ini)
 {
 	bool idle;

@@ -25,7 +25,12 @@ bool pmv_group_takes(const struct pmv_initiator *ini, const struct pmv_submissio
 void pmv_group_next(struct pmv_initiator *ini, bool looking);
 
 /* pmv_group_pending -- what members wait for */
-enum pmv_pending pmv_group_pending(struct pmv_initiator *ini);
+static inline enum pmv_pending pmv_group_pending(struct pmv_initiator *ini)
+{
+	if (atomic_load(&ini->group.flushing))
+		return PMV_PENDING_FLUSH;
+	return STAILQ_EMPTY(&ini->group.members) ? PMV_PENDING_NONE : PMV_PENDING_POSTS;
+}
 
 /* pmv_group_is_idle -- is no operation kept back? */
 bool pmv_group_is_idle(struct pmv_initiator *ini);

@@ -206,11 +206,11 @@ static ssize_t choose(struct pmv_initiator *ini, const struct pmv_submission *su
 
 /* The plan, and the request to the agent, if it has one: what that names is taken later */
 
-/* may_store -- can the agent store the data? */
-static bool may_store(struct pmv_initiator *ini, const struct pmv_submission *submission)
+/* may_store -- can the agent store the data of a write to one place? */
+static inline bool may_store(struct pmv_initiator *ini, const struct fi_rma_iov *to)
 {
-	return pmv_flush_request_fits(ini, submission) &&
-	       (pmv_ordering_known(ini, submission->to->key) & PMV_NOTE_PMEM);
+	return pmv_flush_request_fits(ini, to->len) &&
+	       (pmv_ordering_known(ini, to->key) & PMV_NOTE_PMEM);
 }
 
 /* may_start_to_store -- as of now, without a fence; else the completion tells of what is lost */
@@ -219,12 +219,17 @@ static bool may_start_to_store(const struct pmv_initiator *ini)
 	return !ini->dirty.lost && ini->mailbox->sender.sent >= ini->stores_from;
 }
 
+static bool writes_to_one(const struct pmv_submission *submission)
+{
+	return submission->what == (FI_RMA | FI_WRITE) && submission->num_to == 1;
+}
+
 /* is_delivered -- does the core say when its data are in place?  Without data, nothing is placed.
  */
 static bool is_delivered(const struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
-	return submission->what == (FI_RMA | FI_WRITE) && submission->num_to == 1 &&
-	       submission->to->len && pmv_engine_can(ini->engine->engine, PMV_ENGINE_DELIVER);
+	return writes_to_one(submission) && submission->to->len &&
+	       pmv_engine_can(ini->engine->engine, PMV_ENGINE_DELIVER);
 }
 
 static ssize_t make_request(struct pmv_run *run, const struct pmv_submission *submission, bool all,
@@ -320,7 +325,7 @@ ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method
 	waits = chosen.choice.after_agent;
 	facts.stored = (waits || (terms.stored && may_start_to_store(ini) &&
 				  chosen.choice.method == PMV_METHOD_AGENT)) &&
-		       may_store(ini, submission);
+		       writes_to_one(submission) && may_store(ini, submission->to);
 	/* What waits, and is not stored by the agent, is told of when it is planned again. */
 	facts.event = chosen.event && (!waits || facts.stored);
 	run->plan = pmv_plan_operation(&chosen.choice, &facts);
@@ -410,7 +415,7 @@ ssize_t pmv_prepare_request(struct pmv_run *run)
 ssize_t pmv_prepare_small(struct pmv_run *run)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
-	bool stored = may_start_to_store(ini) && may_store(ini, run->submission);
+	bool stored = may_start_to_store(ini) && may_store(ini, run->submission->to);
 
 	run->plan = stored ? ini->stored : ini->plans[PMV_METHOD_AGENT];
 	return pmv_prepare_request(run);

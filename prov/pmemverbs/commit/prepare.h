@@ -34,15 +34,21 @@ ssize_t pmv_prepare_flush(struct pmv_run *run, const struct pmv_submission *regi
 /*
  * pmv_prepare_may_store -- may the agent store the data of such a commit without a fence?  Small
  * data that need it anyway travel in the request, if there is room: one message instead of two.
+ * pmv_prepare_is_small -- all that is to be asked of an ordinary commit by the agent
  */
-static inline bool pmv_prepare_may_store(struct pmv_initiator *ini,
-					 const struct pmv_submission *submission)
+static inline bool pmv_prepare_is_small(struct pmv_initiator *ini, const struct fi_rma_iov *to)
 {
 	const unsigned agent = PMV_NOTE_AGENT | PMV_NOTE_UNORDERED;
 
+	return to->len <= PMV_STORE_ROOM(1) &&
+	       (pmv_ordering_note_key(ini, to->key) & agent) == PMV_NOTE_AGENT;
+}
+
+static inline bool pmv_prepare_may_store(struct pmv_initiator *ini,
+					 const struct pmv_submission *submission)
+{
 	return submission->what == (FI_RMA | FI_WRITE) && submission->num_to == 1 &&
-	       submission->to->len && submission->to->len <= PMV_STORE_ROOM(1) &&
-	       (pmv_ordering_note_key(ini, submission->to->key) & agent) == PMV_NOTE_AGENT &&
+	       submission->to->len && pmv_prepare_is_small(ini, submission->to) &&
 	       !atomic_load(&ini->ordering.wrote_unordered);
 }
 

@@ -355,7 +355,7 @@ ssize_t pmv_submit_ordinary(struct pmv_initiator *ini, const struct pmv_submissi
 	struct pmv_run *run;
 	ssize_t err;
 
-	if (method == PMV_METHOD_AGENT && pmv_prepare_may_store(ini, submission))
+	if (method == PMV_METHOD_AGENT && pmv_prepare_is_small(ini, submission->to))
 		return count_refused(ini, submit_small(ini, submission));
 	run = pmv_run_get(ini, submission, FI_RMA | FI_WRITE, ini->tx_audience, true);
 	if (!run)
