@@ -4,14 +4,6 @@
 
 #include <stdlib.h>
 
-#include "progress/op.h"
-
-static void drop(struct pmv_unread *unread)
-{
-	if (unread && atomic_fetch_sub(&unread->count, 1) == 1)
-		free(unread);
-}
-
 struct pmv_unread *pmv_unread_open(void)
 {
 	struct pmv_unread *unread = malloc(sizeof(*unread));
@@ -23,7 +15,8 @@ struct pmv_unread *pmv_unread_open(void)
 
 void pmv_unread_close(struct pmv_unread *unread)
 {
-	drop(unread);
+	if (unread && atomic_fetch_sub(&unread->count, 1) == 1)
+		free(unread);
 }
 
 void pmv_unread_add(struct pmv_unread *unread, struct pmv_comp *comp)
@@ -31,10 +24,4 @@ void pmv_unread_add(struct pmv_unread *unread, struct pmv_comp *comp)
 	if (unread)
 		atomic_fetch_add(&unread->count, 1);
 	comp->unread = unread;
-}
-
-void pmv_unread_drop(struct pmv_comp *comp)
-{
-	drop(comp->unread);
-	comp->unread = NULL;
 }

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-struct pmv_comp;
+#include "progress/op.h"
 
 struct pmv_unread {
 	atomic_size_t count;
@@ -26,7 +26,13 @@ void pmv_unread_close(struct pmv_unread *unread);
  * pmv_unread_drop -- it is not, or no more
  */
 void pmv_unread_add(struct pmv_unread *unread, struct pmv_comp *comp);
-void pmv_unread_drop(struct pmv_comp *comp);
+
+static inline void pmv_unread_drop(struct pmv_comp *comp)
+{
+	if (comp->unread)
+		pmv_unread_close(comp->unread);
+	comp->unread = NULL;
+}
 
 static inline size_t pmv_unread_count(const struct pmv_unread *unread)
 {
