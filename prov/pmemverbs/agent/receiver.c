@@ -7,6 +7,7 @@
 #include <rdma/fi_errno.h>
 
 #include "agent/large_results.h"
+#include "base/inline.h"
 #include "engine/engine.h"
 #include "progress/op.h"
 
@@ -79,7 +80,8 @@ static inline ssize_t end(struct pmv_receiver *receiver, struct pmv_op *op, ssiz
 }
 
 /* post_part -- of the outbox, which was filled */
-static ssize_t post_part(struct pmv_receiver *receiver, size_t at, size_t len, bool awaited)
+PMV_ALWAYS_INLINE ssize_t post_part(struct pmv_receiver *receiver, size_t at, size_t len,
+				    bool awaited)
 {
 	const struct pmv_link *link = receiver->link;
 	struct pmv_op *op;
