@@ -158,8 +158,7 @@ static int detect_page(const struct place *place, const char *fs, const struct p
 	return 0;
 }
 
-/* find_block -- the number of a block device; in a container it has no node, but sysfs has its name
- */
+/* find_block -- a block device's number; a container has no node of it, but sysfs has its name */
 static bool find_block(const char *path, dev_t *dev)
 {
 	struct pmv_node node;
@@ -173,8 +172,7 @@ static bool find_block(const char *path, dev_t *dev)
 	return S_ISBLK(node.mode);
 }
 
-/* find_medium -- of the file system's disk; btrfs and others have a number that is not the disk's
- */
+/* find_medium -- of the file system's disk; the number of btrfs and others is not the disk's */
 static bool find_medium(const struct place *place, unsigned int depth, struct pmv_medium *medium)
 {
 	dev_t dev = place->file->dev;
