@@ -59,11 +59,11 @@ struct pmv_extent {
 struct pmv_work {
 	struct pmv_receiver *receiver; /* under the agent's lock; NULL: its endpoint is closed */
 	uint64_t source;               /* the mailbox's number, also when that is closed */
-	uint64_t faulted; /* the connection's last request with a fault before this one */
+	uint64_t faulted; /* the last message with a fault that was concluded before this round */
 	size_t room;      /* of more */
 	/* 0 when it begins: */
 	bool malformed;
-	bool ended;
+	bool ended;          /* all its ranges are flushed, or noted for a sync */
 	atomic_bool dropped; /* its endpoint was closed meanwhile: it stores nothing any more */
 	enum pmv_fault fault;
 	uint64_t syncs; /* bit for each sync of the batch with pages of this request */

@@ -6,9 +6,11 @@
 #include "commit/initiator.h"
 
 /*
- * pmv_answer_take -- the acknowledgements that have arrived: runs that await them carry on
- * pmv_answer_probe -- if nothing was heard for some time: post a READ, which fails if the
- * peer is gone, and repeat a message that somebody may have overwritten (agent/wire.h, Repair)
+ * pmv_answer_take -- the acknowledgements that have arrived: of the runs that awaited them those
+ * with more steps are `stalled` now, and the others end.  If the connection is broken all fail.
+ * pmv_answer_probe -- while messages are unanswered: repeat a hint that may have been lost.  If
+ * nothing was heard for some time, post a READ, which fails once the core gives the peer up, and
+ * repeat messages that somebody may have overwritten (agent/wire.h, Repair).
  * Both hold the lock.
  */
 void pmv_answer_take(struct pmv_initiator *ini);

@@ -26,11 +26,14 @@
 struct pmv_flush_request {
 	struct pmv_request request; /* first */
 	unsigned int num_keys;
-	/* Of ranges; the last one is `store`, if there is a payload, or the last are `places`. */
+	/*
+	 * Of ranges: those in `ranges`, of which the last one is `store`, if there is a payload, or
+	 * the last are `places`; and how many were sent.
+	 */
 	unsigned int count;
 	unsigned int sent;
-	unsigned int read;  /* ranges that are read back ... */
-	uint64_t read_part; /* ... and bytes of the next one */
+	unsigned int read;  /* so many have been read back, ... */
+	uint64_t read_part; /* ... and so many bytes of the next one */
 	bool all;           /* not only these regions */
 	bool notify;        /* the agent notifies the target's application */
 	bool messages;      /* messages are committed, too */
@@ -42,7 +45,7 @@ struct pmv_flush_request {
 	uint64_t data;      /* immediate data, or the number of messages */
 
 	/* From here on, nothing is set before it is used. */
-	uint8_t most; /* ranges in the last message */
+	uint8_t most; /* the last message has room for so many */
 	struct pmv_chain_request *chain;
 	struct pmv_range store; /* where the payload goes */
 	struct pmv_range *ranges;
@@ -52,8 +55,9 @@ struct pmv_flush_request {
 };
 
 /*
- * pmv_flush_request_new -- payload: the agent stores the data; event: it tells the
- * application.  NULL: no memory.
+ * pmv_flush_request_new -- all: it takes what is dirty in all regions; payload: the agent stores
+ * the data; event: it tells the target's application of the operation, if there is to be one.  The
+ * request has no ranges yet.  NULL: no memory.
  */
 struct pmv_flush_request *pmv_flush_request_new(struct pmv_initiator *ini,
 						const struct pmv_submission *submission, bool all,
