@@ -91,9 +91,9 @@ static void put_seal(uint8_t *buf, size_t len, const struct pmv_seal *seal)
 typedef uint64_t pmv_words __attribute__((vector_size(16), aligned(1), may_alias));
 
 /*
- * copy_in -- from memory that the peer may write to meanwhile.  It copies two words at a time: slots
- * and copies have room for whole pairs.  Whatever is loaded or flushed after this call is so after
- * the copy was made.  Only the seal shows whether the message was whole by then.
+ * copy_in -- from memory that the peer may write to meanwhile.  It copies two words at a time:
+ * slots and copies have room for whole pairs.  Whatever is loaded or flushed after this call is so
+ * after the copy was made.  Only the seal shows whether the message was whole by then.
  */
 READS_SLOT PMV_ALWAYS_INLINE void copy_in(uint8_t *to, const volatile uint8_t *from, size_t len)
 {

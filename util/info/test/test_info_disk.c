@@ -91,8 +91,11 @@ Test(machine, a_file_that_is_not_durable_is_data_loss)
 		{"00:2b", "/lost/log", "overlay overlay rw,lowerdir=/l,volatile", "volatile", true},
 		{"00:2c", "/sub/log", "btrfs /dev/sda1 rw", "btrfs", false},
 		{"00:2d", "/nb/log", "xfs /dev/sda1 rw,nobarrier", "nobarrier", true},
+		{"00:2e", "/gone/log", "btrfs /dev/sdb1 rw", "can't be found", true},
 	};
 
+	sysfs_disk("sda1", "08:01", "write back");
+	node("/dev/sda1", "00:05", 8, S_IFBLK, "08:01");
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		unlink(smaps);
 		append(smaps, "%s", "");
