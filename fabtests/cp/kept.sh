@@ -46,7 +46,7 @@ case_kept()
 		grep "^fi_pmem_cp: not known to be durable: $work/got/x $why" "$work/said" && ! grep 'FI_PMEMVERBS_DOMAIN' "$work/said" &&
 		"$cp" -r "$here:b" "$work/got" | grep '^302 files, .* bytes are copied, and may be lost in a power failure; 0 were there' &&
 		"$cp" -r "$here:b" "$work/got" 2>&1 | grep "^fi_pmem_cp: not known to be durable: .* $why" &&
-		"$cp" "$here:x" "$work/" | grep ' bytes are durable' || return
+		"$cp" "$here:x" "$work/durable" | grep ' bytes are durable' && rm "$work/durable" || return
 	# A mount that is as it should be.
 	umount "$work/got" && mounted='' && mount_at "$work/got" '' && "$cp" "$here:x" "$work/got/" | grep ' bytes are durable' &&
 		umount "$work/got" && mounted='' && finish
