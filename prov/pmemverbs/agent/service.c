@@ -15,6 +15,7 @@
 #include "agent/syncing.h"
 #include "agent/writeback.h"
 #include "base/clock.h"
+#include "base/inline.h"
 #include "memory/guard.h"
 #include "progress/op.h"
 #include "progress/queue.h"
@@ -73,7 +74,8 @@ bool pmv_service_glance(const struct pmv_agent *agent)
 }
 
 /* name_ranges -- those that a request flushes, and perhaps one that it stores to */
-static void name_ranges(struct pmv_agent *agent, struct pmv_work *work, unsigned int count)
+PMV_ALWAYS_INLINE void name_ranges(struct pmv_agent *agent, struct pmv_work *work,
+				   unsigned int count)
 {
 	const struct pmv_flush_message *request = &work->request;
 
@@ -219,7 +221,7 @@ static void refuse(struct pmv_agent *agent, struct pmv_receiver *receiver)
 	receiver->refused = true;
 }
 
-static void post_acks(struct pmv_agent *agent, struct pmv_receiver *receiver)
+PMV_ALWAYS_INLINE void post_acks(struct pmv_agent *agent, struct pmv_receiver *receiver)
 {
 	uint64_t before = receiver->posted_acks;
 	ssize_t ret = pmv_receiver_post_acks(receiver);
