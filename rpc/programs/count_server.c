@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,19 +123,25 @@ static void print_end(int ret)
 	       (unsigned long long) counters.connections, (unsigned long long) counters.refused);
 }
 
+static atomic_bool ends;
+
 /* print_on_signal -- a thread of its own: SIGUSR1 is blocked everywhere */
 static void *print_on_signal(void *arg)
 {
 	const sigset_t *signals = arg;
 	int signo;
 
-	while (!sigwait(signals, &signo)) {
-		/* It ends while it waits, and holds no lock of stdio then. */
-		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	while (!sigwait(signals, &signo) && !atomic_load(&ends))
 		print_counters();
-		pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
-	}
 	return NULL;
+}
+
+/* end_printer -- not by pthread_cancel: that loads a library, and aborts without a descriptor */
+static void end_printer(pthread_t printer)
+{
+	atomic_store(&ends, true);
+	pthread_kill(printer, SIGUSR1);
+	pthread_join(printer, NULL);
 }
 
 static const uint32_t readers[] = {TOTAL, LOOK};
@@ -199,8 +206,7 @@ int count_serve(const struct settings *settings)
 	       (unsigned long long) counters.recovered, settings->port);
 	fflush(stdout);
 	ret = pmemrpc_server_run(server);
-	pthread_cancel(printer);
-	pthread_join(printer, NULL);
+	end_printer(printer);
 	print_end(ret);
 	ignore_signals();
 	pmemrpc_server_close(server);
