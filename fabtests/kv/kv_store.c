@@ -200,8 +200,9 @@ static int check_super(const struct kv_store *store)
 static int keep_super(const struct kv_store *store)
 {
 	volatile uint64_t *life = &super_of(store)->life;
+	uint64_t found = *life;
 
-	*life = *life;
+	*life = found;
 	return store->persist(store->arg, super_of(store), PAGE);
 }
 

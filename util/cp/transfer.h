@@ -60,8 +60,21 @@ int cp_fail(const char *what, const char *why);
 int cp_fail_there(const char *what, const char *why);
 void cp_note(const struct cp_copy *copy, const char *text);
 
-/* cp_goes_on -- what becomes of an interrupted copy */
-const char *cp_goes_on(const struct cp_copy *copy);
+/* cp_goes_on -- what becomes of an interrupted copy; a signal's handler may ask */
+static inline const char *cp_goes_on(const struct cp_copy *copy)
+{
+	if (copy->lease.flags & CP_IN_PLACE)
+		return "fi_pmem_cp: the device has part of the new data, and part of the old: the "
+		       "same command starts over\n";
+	if (copy->restart)
+		return "fi_pmem_cp: what is durable stays: the same command without --restart "
+		       "goes on from there\n";
+	/* Without their times nobody knows that they are the same. */
+	if (copy->several && !(copy->keep & CP_TIMES))
+		return "fi_pmem_cp: what is durable stays: the same command copies complete "
+		       "files again, and goes on behind them\n";
+	return "fi_pmem_cp: what is durable stays: the same command goes on from there\n";
+}
 
 /* cp_interrupted -- the target is not to be reached any more */
 int cp_interrupted(struct cp_copy *copy, const char *why);
