@@ -80,7 +80,8 @@ static bool next_for_ring(void *arg, struct pmv_blocks *write)
 
 static void concluded_by_ring(void *arg, struct pmv_blocks write, long ret)
 {
-	if (ret == -EAGAIN || ret == -EINTR)
+	/* -ECANCELED: the kernel had no thread to write it. */
+	if (ret == -EAGAIN || ret == -EINTR || ret == -ECANCELED)
 		write_one(arg, write);
 	else
 		conclude(arg, write, ret);

@@ -21,7 +21,8 @@ struct pmv_ring_writes {
 	void *arg;
 	/* next -- false: there are no more */
 	bool (*next)(void *arg, struct pmv_blocks *write);
-	/* done -- ret: as pwritev2's, or a negative errno; -EAGAIN, -EINTR: write it another way */
+	/* done -- ret: as pwritev2's, or a negative errno; -EAGAIN, -EINTR, -ECANCELED: write it
+	 * another way */
 	void (*done)(void *arg, struct pmv_blocks write, long ret);
 };
 

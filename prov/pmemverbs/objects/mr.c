@@ -407,7 +407,8 @@ static int open_core(struct pmv_mr *mr, const struct fi_mr_attr *mr_attr, uint64
 	if (ret)
 		return explain_failure(ret, mr_attr, attr->pmem);
 	key = fi_mr_key(mr->core_fid);
-	if (key == FI_KEY_NOTAVAIL && !(mr_attr->access & (FI_REMOTE_READ | FI_REMOTE_WRITE)))
+	if (domain->keyed && key == FI_KEY_NOTAVAIL &&
+	    !(mr_attr->access & (FI_REMOTE_READ | FI_REMOTE_WRITE)))
 		key = PMV_REGION_NO_KEY;
 	if (domain->keyed && key > UINT32_MAX) {
 		PMV_WARN(MR, "the core's key %#llx leaves no room for attributes\n",

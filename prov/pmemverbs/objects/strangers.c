@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/listener.h"
 #include "base/log.h"
@@ -27,11 +28,14 @@
 /* next_descriptor -- the number that it gets: the lowest that is free; a negative errno: none */
 static int next_descriptor(void)
 {
-	int fd = open("/", O_PATH | O_CLOEXEC);
+	/* The caller holds a lock. */
+	int cancel = pmv_cancel_off(), fd = open("/", O_PATH | O_CLOEXEC);
 
 	if (fd < 0)
-		return -errno;
-	close(fd);
+		fd = -errno;
+	else
+		close(fd);
+	pmv_cancel_restore(cancel);
 	return fd;
 }
 

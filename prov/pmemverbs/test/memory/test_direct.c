@@ -182,11 +182,12 @@ Test(direct, writes_again_what_io_uring_has_broken_off)
 	drive.once = true;
 	drive.errors[3] = EINTR;
 	drive.errors[20] = EAGAIN;
-	if (PUT(4, 3, 20) && !drive.rings)
+	drive.errors[30] = ECANCELED;
+	if (PUT(4, 3, 20, 30) && !drive.rings)
 		cr_skip_test("no io_uring here");
 	cr_expect_not(pmv_direct_is_bad(direct));
-	cr_expect(has(3) && has(20));
-	cr_expect(drive.writes[3] == 2 && drive.writes[20] == 2);
+	cr_expect(has(3) && has(20) && has(30));
+	cr_expect(drive.writes[3] == 2 && drive.writes[20] == 2 && drive.writes[30] == 2);
 }
 
 Test(direct, writes_large_ranges_in_parts)

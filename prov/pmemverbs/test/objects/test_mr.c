@@ -262,3 +262,16 @@ Test(mr, has_no_key_of_the_cores_if_peers_can_not_reach_it)
 	accepted(fi_close(&local->fid));
 	rig_close(rig);
 }
+
+Test(mr, without_a_key_of_the_cores_says_so_where_keys_are_plain)
+{
+	struct rig *rig = rig_open(NULL);
+	struct fid_mr *mr;
+
+	rig->fake.remote = FI_REMOTE_WRITE | FI_REMOTE_READ;
+	pmv_to_domain(rig->domain)->keyed = false;
+	accepted(reg(rig, FI_SEND | FI_WRITE, 0, &mr));
+	cr_expect_eq(fi_mr_key(mr), FI_KEY_NOTAVAIL);
+	accepted(fi_close(&mr->fid));
+	rig_close(rig);
+}
