@@ -206,8 +206,8 @@ static ssize_t choose(struct pmv_initiator *ini, const struct pmv_submission *su
 
 /* The plan, and the request to the agent, if it has one: what that names is taken later */
 
-/* may_store -- can the agent store the data of a write to one place? */
-static inline bool may_store(struct pmv_initiator *ini, const struct fi_rma_iov *to)
+/* fits -- can the agent store the data of a write to one place? */
+static inline bool fits(struct pmv_initiator *ini, const struct fi_rma_iov *to)
 {
 	return pmv_flush_request_fits(ini, to->len) &&
 	       (pmv_ordering_known(ini, to->key) & PMV_NOTE_PMEM);
@@ -222,6 +222,12 @@ static bool may_start_to_store(const struct pmv_initiator *ini)
 static bool writes_to_one(const struct pmv_submission *submission)
 {
 	return submission->what == (FI_RMA | FI_WRITE) && submission->num_to == 1;
+}
+
+/* may_store -- the same of any operation */
+static bool may_store(struct pmv_initiator *ini, const struct pmv_submission *submission)
+{
+	return writes_to_one(submission) && fits(ini, submission->to);
 }
 
 /* is_delivered -- does the core say when its data are in place?  Without data, nothing is placed.
@@ -325,7 +331,7 @@ ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method
 	waits = chosen.choice.after_agent;
 	facts.stored = (waits || (terms.stored && may_start_to_store(ini) &&
 				  chosen.choice.method == PMV_METHOD_AGENT)) &&
-		       writes_to_one(submission) && may_store(ini, submission->to);
+		       may_store(ini, submission);
 	/* What waits, and is not stored by the agent, is told of when it is planned again. */
 	facts.event = chosen.event && (!waits || facts.stored);
 	run->plan = pmv_plan_operation(&chosen.choice, &facts);
@@ -415,7 +421,7 @@ ssize_t pmv_prepare_request(struct pmv_run *run)
 ssize_t pmv_prepare_small(struct pmv_run *run)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
-	bool stored = may_start_to_store(ini) && may_store(ini, run->submission->to);
+	bool stored = may_start_to_store(ini) && fits(ini, run->submission->to);
 
 	run->plan = stored ? ini->stored : ini->plans[PMV_METHOD_AGENT];
 	return pmv_prepare_request(run);
