@@ -17,7 +17,8 @@ bool pmv_fork_trylock(struct pmv_fork_lock *lock)
 
 void pmv_fork_unlock(struct pmv_fork_lock *lock)
 {
-	/* It is not the lock that was taken if that was in the parent: then this does nothing. */
+	/* In the child of a fork by the holder the lock is free: then this fails, and does nothing.
+	 */
 	if (lock->again)
 		lock->again--;
 	else

@@ -7,6 +7,9 @@
  * may fork, and so may a handler of pthread_atfork.  So a thread may take it several times.  In the
  * child of such a fork what the lock protects may be half changed, and must be made anew without a
  * look at it.  What is in a list tells by `process` that it is the parent's.
+ *
+ * A signal's handler must not fork in the few instructions in which the C library takes or releases
+ * the lock: it would wait for its own thread.
  */
 #ifndef PMV_FORK_LOCK_H
 #define PMV_FORK_LOCK_H

@@ -125,7 +125,7 @@ void pmv_answer_probe(struct pmv_initiator *ini)
 	int64_t now;
 	ssize_t ret;
 
-	if (mailbox->sender.acked == mailbox->sender.sent)
+	if (atomic_load(&ini->broken) || mailbox->sender.acked == mailbox->sender.sent)
 		return;
 	now = pmv_clock_ns();
 	pmv_sender_hint_again(&mailbox->sender, now);

@@ -44,7 +44,7 @@ struct pmv_flush_request {
 	uint8_t places;     /* of that operation, unless it is `store` */
 	uint64_t data;      /* immediate data, or the number of messages */
 
-	/* From here on, nothing is set before it is used. */
+	/* From here on, nothing is zeroed: it is set before it is read. */
 	uint8_t most; /* the last message has room for so many */
 	struct pmv_chain_request *chain;
 	struct pmv_range store; /* where the payload goes */

@@ -2,9 +2,10 @@
 /*
  * interpreter.h -- takes the steps of a run's plan, one by one
  *
- * A run whose next step finds no room in the core waits in the initiator's list `stalled`, and
- * the endpoint takes nothing new.  One that has asked the agent waits in the list `awaiting`.
- * One that a flush is to cover waits among the group's members.  push.h carries on.
+ * A run whose next step finds no room (in the core, or in the peer's mailbox) waits in the
+ * initiator's list `stalled`, and the endpoint takes nothing new.  One that has asked the agent
+ * waits in the list `awaiting`. One that a flush is to cover waits among the group's members.
+ * push.h carries on.
  *
  * An operation is accepted when its data are posted, or when a request to the agent that has
  * to come before the data is made.  The call returns failures from before that.  The completion

@@ -12,7 +12,6 @@
 enum pmv_pending pmv_push_pending(struct pmv_initiator *ini)
 {
 	enum pmv_pending group = pmv_group_pending(ini);
-
 	bool stalls = !STAILQ_EMPTY(&ini->stalled);
 
 	if (stalls && !pmv_interpreter_lacks_slot(ini))

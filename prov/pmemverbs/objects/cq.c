@@ -130,11 +130,15 @@ static bool must_look(struct pmv_cq *cq)
 	return !pmv_agent_watch(agent, &cq->queue);
 }
 
-/* may_sleep -- 0: the descriptor is told of all that comes from now on */
-static int may_sleep(struct pmv_cq *cq)
+/*
+ * may_sleep -- 0: the descriptor is told of all that comes from now on; *works: if not, it is the
+ * core that has work
+ */
+static int may_sleep(struct pmv_cq *cq, bool *works)
 {
 	int ret;
 
+	*works = false;
 	if (cq->queue.epoll_fd < 0)
 		return -FI_EINVAL;
 	ret = pmv_queue_arm(&cq->queue);
@@ -149,13 +153,15 @@ static int may_sleep(struct pmv_cq *cq)
 		return -FI_EAGAIN;
 	/* If the queue is attended the agent's thread reads it, and the core is not asked. */
 	ret = atomic_load(&cq->queue.attended) ? 0 : pmv_queue_trywait(&cq->queue);
+	*works = ret == -FI_EAGAIN;
 	pmv_agent_nudge(&cq->domain->agent);
 	return ret;
 }
 
 int pmv_cq_trywait(struct pmv_cq *cq)
 {
-	int ret = may_sleep(cq);
+	bool works;
+	int ret = may_sleep(cq, &works);
 
 	if (!ret)
 		pmv_agent_has_left(&cq->domain->agent, &cq->queue);
@@ -168,25 +174,30 @@ static bool looks_in_vain(struct pmv_cq *cq)
 	return atomic_load(&cq->vain_looks) >= atomic_load(&cq->patience);
 }
 
-/* await_event -- as poll(2); works: the core has said that there is work */
+/*
+ * await_event -- as poll(2); works: the core has said that there is work, so the descriptor alone
+ * must not be waited for, whatever other threads have read meanwhile
+ */
 static int await_event(struct pmv_cq *cq, bool works, int timeout)
 {
 	struct pollfd fd = {.fd = cq->queue.epoll_fd, .events = POLLIN};
 	unsigned int patience = atomic_load(&cq->patience);
-	int nap = (int) (PMV_IDLE_MOST_PATIENCE / patience);
+	int ret, nap = (int) (PMV_IDLE_MOST_PATIENCE / patience);
 
-	if (!looks_in_vain(cq))
+	if (!works && !looks_in_vain(cq))
 		return poll(&fd, 1, timeout);
 	atomic_store(&cq->vain_looks, 0);
 	if (!works && !poll(&fd, 1, 0)) {
 		atomic_store(&cq->patience, PMV_IDLE_MOST_PATIENCE);
 		return poll(&fd, 1, timeout);
 	}
-	if (patience > PMV_IDLE_LEAST_PATIENCE)
-		atomic_store(&cq->patience, patience / 2);
 	if (nap > LONGEST_NAP_MS)
 		nap = LONGEST_NAP_MS;
-	return pmv_queue_await_news(&cq->queue, timeout < 0 || timeout > nap ? nap : timeout);
+	ret = pmv_queue_await_news(&cq->queue, timeout < 0 || timeout > nap ? nap : timeout);
+	/* Where news end the naps, data arrive, and many looks may be needed to move them. */
+	if (!ret && patience > PMV_IDLE_LEAST_PATIENCE)
+		atomic_store(&cq->patience, patience / 2);
+	return ret;
 }
 
 /* count_look -- what it has found: entries, or an error */
@@ -217,10 +228,9 @@ static int wait_for_entries(struct pmv_cq *cq, int64_t left, int cancel)
 		pmv_cancel_off();
 		return 0;
 	}
-	ret = may_sleep(cq);
-	works = ret == -FI_EAGAIN;
+	ret = may_sleep(cq, &works);
 	if (ret && !(works && looks_in_vain(cq)))
-		return works ? 0 : ret;
+		return ret == -FI_EAGAIN ? 0 : ret;
 	if (pmv_queue_pending(&cq->queue) && (timeout < 0 || timeout > LOSS_POLL_MS))
 		timeout = LOSS_POLL_MS;
 	pmv_cancel_restore(cancel);

@@ -23,9 +23,9 @@ struct pmv_cq {
 	atomic_uint signals;         /* fi_cq_signal calls so far ... */
 	atomic_uint heeded;          /* ... and those that some fi_cq_sread has returned for */
 	struct pmv_looked looked[2]; /* of waits for entries, and for acknowledgements */
-	/* Where calls move the data: looks in vain since the last entry, or nap; the most of them
-	 */
-	atomic_uint vain_looks, patience;
+	/* Where calls move the data: */
+	atomic_uint vain_looks;           /* since the last entry, or nap */
+	atomic_uint patience;             /* behind so many it naps */
 	struct pmv_ep *_Atomic closed_ep; /* freed with the next one, or the queue: ep.c */
 };
 

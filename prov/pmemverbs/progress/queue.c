@@ -443,13 +443,13 @@ int pmv_queue_await_news(struct pmv_queue *queue, int timeout_ms)
 {
 	struct pollfd fds[] = {
 		{.fd = queue->wake_fd, .events = POLLIN},
-		{.fd = queue->edges_fd, .events = POLLIN},
+		{.fd = queue->news_fd, .events = POLLIN},
 	};
 	struct epoll_event event;
 	int ret = poll(fds, 2, timeout_ms);
 
 	if (ret > 0 && fds[1].revents)
-		epoll_wait(queue->edges_fd, &event, 1, 0);
+		epoll_wait(queue->news_fd, &event, 1, 0);
 	return ret;
 }
 
@@ -481,9 +481,9 @@ static int make_waitable(struct pmv_queue *queue)
 	if (!queue->engine->core->manual_progress)
 		return 0;
 	event.events |= EPOLLET;
-	queue->edges_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (queue->edges_fd < 0 ||
-	    epoll_ctl(queue->edges_fd, EPOLL_CTL_ADD, queue->core_fd, &event))
+	queue->news_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (queue->news_fd < 0 ||
+	    epoll_ctl(queue->news_fd, EPOLL_CTL_ADD, queue->core_fd, &event))
 		return -errno;
 	return 0;
 }
@@ -513,7 +513,7 @@ int pmv_queue_open(struct pmv_queue *queue, bool has_fd, bool waitable)
 
 	queue->ops = queue->engine->core->ops;
 	queue->counts_reads = queue->engine->core->manual_progress || waitable;
-	queue->epoll_fd = queue->wake_fd = queue->core_fd = queue->edges_fd = -1;
+	queue->epoll_fd = queue->wake_fd = queue->core_fd = queue->news_fd = -1;
 	/* The first entry raises it for those, too, who forget to arm it. */
 	atomic_init(&queue->raised_arms, UINT_MAX);
 	pmv_ready_open(queue);
@@ -547,8 +547,8 @@ void pmv_queue_close(struct pmv_queue *queue)
 		close(queue->epoll_fd);
 	if (queue->wake_fd >= 0)
 		close(queue->wake_fd);
-	if (queue->edges_fd >= 0)
-		close(queue->edges_fd);
+	if (queue->news_fd >= 0)
+		close(queue->news_fd);
 	pmv_ready_close(queue);
 	pthread_mutex_destroy(&queue->lock);
 	pthread_mutex_destroy(&queue->stall_lock);

@@ -142,7 +142,7 @@ struct pmv_queue {
 	int epoll_fd; /* core_fd and wake_fd; -1: no wait object */
 	int wake_fd;
 	int core_fd;
-	int edges_fd; /* core_fd's events, each once; where calls move the data */
+	int news_fd; /* core_fd's events, each once; where calls move the data */
 	atomic_bool armed;
 	atomic_uint arms;        /* so often somebody was about to sleep */
 	atomic_uint sleepers;    /* so many of the application's threads are in fi_cq_sread */

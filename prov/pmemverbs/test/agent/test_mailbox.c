@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "commit/answer.h"
 #include "commit/push.h"
 #include "objects/handshake.h"
 #include "test/support/pair.h"
@@ -142,10 +143,18 @@ Test(repair, asks_behind_a_request_that_has_more_messages_than_the_mailbox)
 	cr_assert_eq(pair->from->mailbox.sender.sent, PMV_WINDOW);
 	cr_assert(STAILQ_EMPTY(&ini->awaiting));
 	cr_expect_geq(ini->heard_ns, begin, "it is not silent for long yet");
+	ini->heard_ns += INT64_C(1000000000000);
 	rig_expect_nothing(pair->home);
 	expect_sent(pair, "");
 	wait_long(pair);
 	expect_sent(pair, "R M M");
+	/* Nobody is asked for what is given up. */
+	fake_complete(&pair->home->fake, SIZE_MAX);
+	rig_expect_nothing(pair->home);
+	atomic_store(&ini->broken, true);
+	ini->heard_ns = 0;
+	pmv_answer_probe(ini);
+	expect_sent(pair, "");
 	pair_close(pair);
 }
 

@@ -18,6 +18,8 @@ static struct pair *open_pair(void)
 static void fill_mailbox(struct pair *pair)
 {
 	commit_some(pair, PMV_WINDOW + 1);
+	/* However long this takes, nobody asks whether the peer is there. */
+	pair->from->initiator.heard_ns += INT64_C(1000000000000);
 	pair_deliver(pair);
 	rig_expect_nothing(pair->home);
 	pair_posted(pair);

@@ -38,6 +38,10 @@ static struct {
 	long ret[WRITES];
 } writes;
 
+/* A pipe's other end, from which all is read in the third nap; -1: none */
+static int reader = -1;
+static char full[65536];
+
 int __real_nanosleep(const struct timespec *time, struct timespec *left);
 int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
 
@@ -46,6 +50,8 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
 	const struct timespec moment = {.tv_nsec = time->tv_nsec / 1000};
 
 	kernel.naps++;
+	if (kernel.naps == 3 && reader >= 0)
+		cr_expect_eq(read(reader, full, sizeof(full)), (ssize_t) sizeof(full));
 	return __real_nanosleep(&moment, left);
 }
 
@@ -239,6 +245,28 @@ Test(ring, waits_for_what_is_under_way_when_it_gives_up)
 	cr_expect_eq(count(PMV_BLOCK), 20);
 	cr_expect_eq(count(-EAGAIN), writes.asked - 20);
 	cr_expect_geq(writes.asked, 64, "the ring was full");
+}
+
+/* What is under way then has not been written yet, and the kernel still reads the memory. */
+Test(ring, gives_up_only_when_nothing_is_under_way)
+{
+	int ends[2];
+
+	cr_assert_eq(pipe(ends), 0);
+	cr_assert_eq(write(ends[1], full, sizeof(full)), (ssize_t) sizeof(full), "it is full");
+	close(fd);
+	fd = ends[1];
+	reader = ends[0];
+	kernel.error = -EBADF;
+	kernel.times = UINT32_MAX;
+	kernel.after = 1;
+	kernel.takes = 2;
+	cr_expect_not(write_some(4));
+	cr_expect_geq(kernel.naps, 3);
+	for (int i = 0; i < 4; i++)
+		cr_expect_eq(writes.ret[i], i < 2 ? (long) PMV_BLOCK : -EAGAIN);
+	close(reader);
+	reader = -1;
 }
 
 Test(ring, does_not_count_signals)
