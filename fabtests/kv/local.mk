@@ -31,4 +31,4 @@ noinst_PROGRAMS += kv_race
 kv_race_SOURCES = %D%/kv_race.c
 kv_race_LDADD = $(kv_libraries) $(LIBFABRIC_LIBS) $(PMEM2_LIBS) $(XXHASH_LIBS)
 
-EXTRA_DIST += %D%/history.awk %D%/kv-test %D%/list_run.c %D%/soak.sh
+EXTRA_DIST += %D%/README.md %D%/history.awk %D%/kv-test %D%/list_run.c %D%/soak.sh
