@@ -79,10 +79,21 @@ static const struct argp argp = {
 	NULL,
 	NULL};
 
+static bool sync_failed;
+
 static int failed(const struct settings *settings, const char *what)
 {
-	fprintf(stderr, "fi_pmem_key: %s/%s: %s\n", settings->directory, what, strerror(errno));
+	fprintf(stderr, "fi_pmem_key: %s/%s: %s%s\n", settings->directory, what,
+		sync_failed ? "a sync failed, so a power failure may take it: " : "",
+		strerror(errno));
 	return EXIT_FAILURE;
+}
+
+/* note_sync -- what a sync, or something like that, has returned */
+static int note_sync(int ret)
+{
+	sync_failed = sync_failed || ret;
+	return ret;
 }
 
 /* put -- a new file, durably; 0, or -1 with errno: EEXIST if it is there */
@@ -94,9 +105,9 @@ static int put(int dir, const char *name, mode_t mode, const char *text)
 
 	if (fd < 0)
 		return -1;
-	if (!fchmod(fd, mode) && write(fd, text, len) == (ssize_t) len && !fsync(fd)) {
+	if (!fchmod(fd, mode) && write(fd, text, len) == (ssize_t) len && !note_sync(fsync(fd))) {
 		close(fd);
-		return fsync(dir);
+		return note_sync(fsync(dir));
 	}
 	wrong = errno;
 	close(fd);
@@ -106,21 +117,57 @@ static int put(int dir, const char *name, mode_t mode, const char *text)
 }
 
 /*
- * keep -- the key that was there, the files' names, and the directory's own: who has made them may
- * have been killed before they were durable.  A directory that others have made may be in one that
- * can't be read.
+ * keep_file -- a sync of it that has failed has left its pages clean, and another one would write
+ * nothing: so the same bytes are written again.  0 or an errno.
  */
-static int keep(const struct settings *settings, int dir, bool made)
+static int keep_file(int dir, const char *name)
 {
-	int fd = openat(dir, "key", O_RDONLY | O_CLOEXEC);
-	int ret = fd < 0 || fsync(fd) ? errno : 0;
+	int fd = openat(dir, name, O_RDWR | O_CLOEXEC), err = 0;
+	bool writable = fd >= 0;
+	char bytes[4096];
+	ssize_t len;
 
-	if (fd >= 0)
-		close(fd);
-	if (!ret)
-		ret = fsync(dir) ? errno : -sync_name(settings->directory, dir);
-	errno = ret;
-	return ret && (made || ret != EACCES) ? -1 : 0;
+	/* There a sync still tells whether the file system has given up. */
+	if (fd < 0 && errno == EROFS)
+		fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno;
+	for (off_t at = 0; !err && writable; at += len) {
+		len = pread(fd, bytes, sizeof(bytes), at);
+		if (len <= 0) {
+			err = len ? errno : 0;
+			break;
+		}
+		if (pwrite(fd, bytes, (size_t) len, at) != len)
+			err = EIO;
+	}
+	if (!err && note_sync(fsync(fd)))
+		err = errno;
+	close(fd);
+	return err;
+}
+
+/*
+ * keep -- the files, their names, and the directory's own: who has made them may have been killed
+ * before they were durable, or a sync may have failed.  What this user may not open, or is in a
+ * directory that he may not, is synced with all of its file system.
+ */
+static int keep(const struct settings *settings, int dir)
+{
+	int err = keep_file(dir, "key");
+
+	if (!err)
+		err = keep_file(dir, "peers");
+	if (!err && note_sync(fsync(dir)))
+		err = errno;
+	if (!err) {
+		err = -sync_name(settings->directory, dir);
+		note_sync(err && err != EACCES);
+	}
+	if (err == EACCES)
+		err = note_sync(syncfs(dir)) ? errno : 0;
+	errno = err;
+	return err ? -1 : 0;
 }
 
 /* make_key -- 1: there is one */
@@ -160,15 +207,13 @@ static int print_line(const struct settings *settings, bool was_there)
 int main(int argc, char **argv)
 {
 	struct settings settings = {0};
-	bool made;
 	int dir, ret;
 
 	argp_err_exit_status = 2;
 	argp_parse(&argp, argc, argv, 0, NULL, &settings);
 	if (sodium_init() < 0)
 		return EXIT_FAILURE;
-	made = !mkdir(settings.directory, 0700);
-	if (!made && errno != EEXIST) {
+	if (mkdir(settings.directory, 0700) && errno != EEXIST) {
 		fprintf(stderr, "fi_pmem_key: %s can't be made: %s%s\n", settings.directory,
 			strerror(errno),
 			errno == ENOENT ? "; make the directory above it first" : "");
@@ -183,7 +228,7 @@ int main(int argc, char **argv)
 	if (put(dir, "peers", 0644, PEERS) && errno != EEXIST)
 		return failed(&settings, "peers");
 	/* What this user may not read is told below. */
-	if (keep(&settings, dir, made))
+	if (keep(&settings, dir))
 		return failed(&settings, "");
 	close(dir);
 	return print_line(&settings, ret);
