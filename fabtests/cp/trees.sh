@@ -270,9 +270,22 @@ case_tree_get()
 	ln -s a "$work/srv/tree/link" && refused 'tree/link: it is no plain file' "$cp" -r "$here:" "$work/got/all" &&
 		rm "$work/srv/tree/link" && diff -r "$work/srv" "$work/got/all" &&
 		"$cp" -r "$here:tree/a/void" "$here:hollow" "$here:tree/none" "$work/got" | grep '^1 files' &&
-		cmp "$work/got/void" "$work/tree/a/void" && [ -d "$work/got/hollow" ] && [ -d "$work/got/none" ] &&
+		cmp "$work/got/void" "$work/tree/a/void" && [ -d "$work/got/hollow" ] && [ -d "$work/got/none" ] && got_by_name &&
 		refused 'nosuch: No such file' "$cp" -r "$here:nosuch" "$work/got" &&
 		refused 'leads out' "$cp" -r "$here:../outside" "$work/got" && [ ! -e "$work/got/outside" ] && moved_meanwhile && finish
+}
+
+# got_by_name -- a file that the command line names is got again only if it is not the same, and can be synced
+got_by_name()
+{
+	local get=("$cp" -r "$here:tree/a/void" "$here:tree/a/large" "$work/got")
+
+	"${get[@]}" | grep '^1 files, .*; 1 were there' && "${get[@]}" | grep '^0 files, 0 bytes are durable; 2 were there' &&
+		with_accident fail_fsync:got/large "${get[@]}" | grep '^1 files, .*; 1 were there' &&
+		touch -d @0 "$work/got/void" && "${get[@]}" | grep '^1 files, .*; 1 were there' && cmp "$work/tree/a/large" "$work/got/large" &&
+		"${get[@]}" --restart | grep '^2 files, .*; 0 were there' && chmod 611 "$work/got/large" &&
+		"$cp" -a "$here:tree/a/large" "$work/got" | grep '^1 files' &&
+		mkfifo "$work/srv/tree/fifo" && : >"$work/got/fifo" && refused '1 could not be copied' "$cp" -r "$here:tree/fifo" "$work/got"
 }
 
 # moved_meanwhile -- what is got goes where it began, though a link has the destination's name since then

@@ -207,6 +207,48 @@ static int take_file(struct cp_copy *copy, const struct cp_record *record,
 	return 0;
 }
 
+/* ask_named -- what a file is whose name and size no list has told; then take it */
+static int ask_named(struct cp_copy *copy, const struct found *found)
+{
+	struct cp_message request = {.type = CP_GET};
+	struct cp_record record = {.kind = CP_FILE};
+
+	copy->name = found->name;
+	snprintf(request.text, sizeof(request.text), "%s", found->name);
+	copy->opens++;
+	if (cp_ask(copy, &request, &copy->lease)) {
+		copy->failed++;
+		return copy->lost ? -1 : 0;
+	}
+	record.size = copy->lease.size;
+	record.mtime = copy->lease.mtime;
+	record.mode = copy->lease.mode;
+	return take_file(copy, &record, found);
+}
+
+/* take_named -- a file that the command line names; there is nothing to ask if none is here */
+static int take_named(struct cp_copy *copy, const char *name, const char *path)
+{
+	char *parent = strdup(path), *last = strdup(path);
+	struct found found = {.name = name, .path = path, .dir = -1};
+	struct stat st;
+	int ret;
+
+	if (parent && last) {
+		found.base = basename(last);
+		found.dir = open(dirname(parent), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	}
+	if (found.dir < 0 || fstatat(found.dir, found.base, &st, AT_SYMLINK_NOFOLLOW))
+		ret = get_file(copy, name, path, AT_FDCWD);
+	else
+		ret = ask_named(copy, &found);
+	if (found.dir >= 0)
+		close(found.dir);
+	free(parent);
+	free(last);
+	return ret;
+}
+
 static int take_record(struct cp_copy *copy, const struct cp_record *record,
 		       const struct found *found)
 {
@@ -341,7 +383,7 @@ int cp_fetch(struct cp_copy *copy, const char *name, const char *path)
 		ret = ask_list(copy, name, &list);
 	copy->moving = false;
 	if (ret == NO_DIRECTORY)
-		ret = get_file(copy, name, path, AT_FDCWD);
+		ret = take_named(copy, name, path);
 	else if (!ret)
 		ret = take_all(copy, &list, name, path);
 	free(list.memory);
