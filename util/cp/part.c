@@ -4,12 +4,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 bool cp_part_is_hidden(const char *name)
@@ -152,13 +150,6 @@ int cp_still_works(int dir)
 	if (fd >= 0)
 		close(fd);
 	return err == EIO || err == EROFS ? err : 0;
-}
-
-bool cp_is_in_memory(int dir)
-{
-	struct statfs fs;
-
-	return !fstatfs(dir, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
 }
 
 int cp_part_name(struct cp_part *part)

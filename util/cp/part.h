@@ -46,9 +46,6 @@ mode_t cp_keep_begin(uint64_t flags, uint64_t mode);
  */
 int cp_still_works(int dir);
 
-/* cp_is_in_memory -- nothing that is below that directory is durable */
-bool cp_is_in_memory(int dir);
-
 /* cp_part_is_hidden -- is this the name of such a file? */
 bool cp_part_is_hidden(const char *name);
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <libpmem2.h>
@@ -94,13 +96,20 @@ static int open_device(struct cp_store *store)
 	return ret;
 }
 
+static bool is_in_memory(int dir)
+{
+	struct statfs fs;
+
+	return !fstatfs(dir, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+}
+
 /* warn_if_closed -- files there can be got, but nothing can be put, and nobody has asked for that
  */
 static void warn_if_closed(const struct cp_store *store)
 {
 	int fd = openat(store->fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 
-	if (!getenv("FI_PMEMVERBS_DOMAIN") && cp_is_in_memory(store->fd))
+	if (!getenv("FI_PMEMVERBS_DOMAIN") && is_in_memory(store->fd))
 		fprintf(stderr,
 			"fi_pmem_target: nothing can be put into %s: it is in memory (tmpfs), and "
 			"not durable; to try things out, set FI_PMEMVERBS_DOMAIN=mhp\n",
