@@ -23,8 +23,8 @@
  *
  * Other kinds have no number of MiB:
  *
- *   fail_CALL:TEXT    once, the CALL (syncfs, begin or range for sync_file_range, fsync, readdir)
- *             of what has a name that ends with TEXT fails with EIO
+ *   fail_CALL:TEXT    once, the CALL (syncfs, begin or range for sync_file_range, fsync, fstat,
+ *             readdir) of what has a name that ends with TEXT fails with EIO
  *   slow:MS   each fsync takes so much longer
  */
 #include <dirent.h>
@@ -60,6 +60,7 @@ int syncfs(int fd);
 int fstatfs(int fd, struct statfs *fs);
 int ioctl(int fd, unsigned long request, ...);
 int stat(const char *path, struct stat *st);
+int fstat(int fd, struct stat *st);
 int renameat(int olddir, const char *old, int newdir, const char *new);
 ssize_t pread(int fd, void *buf, size_t len, off_t at);
 ssize_t pwrite(int fd, const void *buf, size_t len, off_t at);
@@ -277,6 +278,11 @@ static bool fails(const char *call, int fd)
 	fprintf(stderr, "cp_crash: %s fails\n", call);
 	errno = EIO;
 	return true;
+}
+
+int fstat(int fd, struct stat *st)
+{
+	return fails("fstat", fd) ? -1 : fstatat(fd, "", st, AT_EMPTY_PATH);
 }
 
 /* note_written -- no more than was in the file */

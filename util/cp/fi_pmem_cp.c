@@ -187,9 +187,9 @@ static const struct argp argp = {
 	"; IPv6 addresses in "
 	"brackets), the other one a file here. If the destination's name is missing, ends with a "
 	"slash, or is a directory here, the source's is added.\n"
-	"It ends with 0 when the checksums agree and the files are durable under their names, or "
-	"are got to where that can't be promised, which it says. Until then what was there before "
-	"stays. An interrupted copy goes on when it is called again.",
+	"It ends with 0 when the copy is complete and the checksums agree. It is durable then, "
+	"unless a line on standard error says that what was got is not. Until then what was there "
+	"before stays. An interrupted copy goes on when it is called again.",
 	NULL,
 	NULL,
 	NULL};
@@ -290,9 +290,10 @@ static void on_end(int signo)
 	const char *text = cp_goes_on(under_way);
 
 	signal(signo, SIG_DFL);
-	if (write(STDERR_FILENO, "\n", bar.drawn) >= 0 &&
-	    write(STDERR_FILENO, text, strlen(text)) >= 0)
-		raise(signo);
+	/* It ends, even if nobody can be told. */
+	(void) !write(STDERR_FILENO, "\n", bar.drawn);
+	(void) !write(STDERR_FILENO, text, strlen(text));
+	raise(signo);
 }
 
 /* take_signals -- after what libfabric loads has installed handlers */
@@ -407,6 +408,7 @@ static int copy_tree(struct cp_copy *copy, const struct settings *settings)
 	int ret = putting ? put_all(copy, settings) : fetch_all(copy, settings);
 	int64_t took = connection_now_ms() - bar.start + 1;
 
+	cp_kept_end(&copy->kept);
 	if (bar.drawn)
 		fprintf(stderr, "\n");
 	if (copy->verbose) {

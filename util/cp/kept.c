@@ -2,6 +2,7 @@
 /* kept.c -- the provider's knowledge of files is asked; kept.h says why */
 #include "kept.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
@@ -30,16 +31,15 @@ static void find_path(int fd, char path[PATH_MAX])
 	path[len < 0 ? 0 : len] = '\0';
 }
 
-static void doubt(struct cp_kept *kept, const struct pmv_mem *mem)
+static void doubt(struct cp_kept *kept, bool in_memory, const char *why)
 {
-	bool in_memory = mem->backing == PMV_VOLATILE_FS;
 	char *hint;
 
 	if (kept->doubtful && (kept->in_memory || !in_memory))
 		return;
 	kept->doubtful = true;
 	kept->in_memory = in_memory;
-	snprintf(kept->why, sizeof(kept->why), "%s", mem->what);
+	snprintf(kept->why, sizeof(kept->why), "%s", why);
 	/* That would change nothing here. */
 	hint = strstr(kept->why, "; FI_PMEMVERBS_DOMAIN");
 	if (hint)
@@ -53,7 +53,15 @@ void cp_kept_look(struct cp_kept *kept, int fd)
 	struct pmv_mem mem;
 	struct stat st;
 
-	if (fstat(fd, &st) || (kept->looked && kept->dev == st.st_dev) || is_above_others(fd, &st))
+	if (fstat(fd, &st)) {
+		doubt(kept, false, strerror(errno));
+		return;
+	}
+	if (is_above_others(fd, &st)) {
+		kept->skipped = true;
+		return;
+	}
+	if (kept->looked && kept->dev == st.st_dev)
 		return;
 	kept->looked = true;
 	kept->dev = st.st_dev;
@@ -61,5 +69,11 @@ void cp_kept_look(struct cp_kept *kept, int fd)
 	file.dev = st.st_dev;
 	file.ino = st.st_ino;
 	if (pmv_mapping_detect(&file, &mem))
-		doubt(kept, &mem);
+		doubt(kept, mem.backing == PMV_VOLATILE_FS, mem.what);
+}
+
+void cp_kept_end(struct cp_kept *kept)
+{
+	if (kept->skipped && !kept->looked)
+		doubt(kept, false, "no file was got from which it could be told");
 }

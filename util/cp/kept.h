@@ -14,7 +14,8 @@
 /* Of all that was looked at: the worst counts. */
 struct cp_kept {
 	bool looked;
-	dev_t dev; /* of the last one */
+	dev_t dev;    /* of the last one */
+	bool skipped; /* something that says nothing */
 	/* Not durable, or not known to be so; and if so, why. */
 	bool doubtful, in_memory;
 	char why[320];
@@ -22,5 +23,8 @@ struct cp_kept {
 
 /* cp_kept_look -- at an open file or directory; all on one file system are alike */
 void cp_kept_look(struct cp_kept *kept, int fd);
+
+/* cp_kept_end -- there is no more to look at: is it known of anything? */
+void cp_kept_end(struct cp_kept *kept);
 
 #endif /* CP_KEPT_H */

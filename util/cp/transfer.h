@@ -64,15 +64,18 @@ void cp_note(const struct cp_copy *copy, const char *text);
 static inline const char *cp_goes_on(const struct cp_copy *copy)
 {
 	if (copy->lease.flags & CP_IN_PLACE)
-		return "fi_pmem_cp: the device has part of the new data, and part of the old: the "
-		       "same command starts over\n";
+		return "fi_pmem_cp: the device may have part of the new data, and part of the "
+		       "old: the same command starts over\n";
+	/* Without their times nobody knows that they are the same. */
+	if (copy->several && !(copy->keep & CP_TIMES))
+		return copy->restart ? "fi_pmem_cp: what is durable stays: the same command "
+				       "without --restart copies complete files again, and goes "
+				       "on behind them\n"
+				     : "fi_pmem_cp: what is durable stays: the same command "
+				       "copies complete files again, and goes on behind them\n";
 	if (copy->restart)
 		return "fi_pmem_cp: what is durable stays: the same command without --restart "
 		       "goes on from there\n";
-	/* Without their times nobody knows that they are the same. */
-	if (copy->several && !(copy->keep & CP_TIMES))
-		return "fi_pmem_cp: what is durable stays: the same command copies complete "
-		       "files again, and goes on behind them\n";
 	return "fi_pmem_cp: what is durable stays: the same command goes on from there\n";
 }
 
