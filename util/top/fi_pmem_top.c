@@ -85,23 +85,32 @@ static const struct argp argp = {
 	NULL,
 	NULL};
 
-static int look(const struct settings *settings, struct texts *texts)
+/* Who may ask: it is the processes' own users who decide. */
+#define CALL_IT "call it as root, as their user or in their group"
+
+/* look -- and say what was wrong, where it stays: a screen is cleared before that */
+static int look(const struct settings *settings, struct texts *texts, bool clear)
 {
 	int ret = gather(settings->directory, texts);
 
+	if (!ret && clear) {
+		printf("\033[H\033[2J");
+		fflush(stdout);
+	}
 	if (ret)
 		fprintf(stderr, "fi_pmem_top: %s: %s%s\n", settings->directory, strerror(ret),
-			ret == ENOENT ? "; which directory do programs have in "
-					"FI_PMEMVERBS_METRICS?"
-				      : "");
+			ret == ENOENT   ? "; which directory do programs have in "
+					  "FI_PMEMVERBS_METRICS?"
+			: ret == EACCES ? "; " CALL_IT
+					: "");
 	if (texts->silent)
 		fprintf(stderr, "fi_pmem_top: %u in %s did not answer\n", texts->silent,
 			settings->directory);
 	if (texts->forbidden)
 		fprintf(stderr,
-			"fi_pmem_top: %u in %s do not answer this user: call it as root, as their "
-			"user or in their group\n",
-			texts->forbidden, settings->directory);
+			"fi_pmem_top: %u socket%s in %s, which this user may not ask: " CALL_IT
+			"\n",
+			texts->forbidden, texts->forbidden == 1 ? "" : "s", settings->directory);
 	return ret;
 }
 
@@ -110,7 +119,7 @@ static int print_text(const struct settings *settings, const char *head, const c
 {
 	struct texts texts;
 
-	if (look(settings, &texts)) {
+	if (look(settings, &texts, false)) {
 		printf("%s", failed);
 		return EXIT_FAILURE;
 	}
@@ -167,10 +176,8 @@ static int watch(const struct settings *settings)
 	for (unsigned int i = 0; !settings->times || i < settings->times; i++) {
 		double at = now();
 
-		if (look(settings, &texts))
+		if (look(settings, &texts, isatty(STDOUT_FILENO)))
 			return EXIT_FAILURE;
-		if (isatty(STDOUT_FILENO))
-			printf("\033[H\033[2J");
 		table_print(has_last ? &last : NULL, &texts, at - then);
 		fflush(stdout);
 		gather_free(&last);
