@@ -32,7 +32,7 @@ int kv_rpc_open(struct kv_rpc **rpc, const char *host, const char *port, int tim
 		.spin_us = PMEMRPC_ALWAYS,
 	};
 	struct kv_rpc *made = calloc(1, sizeof(*made));
-	char error[256] = "no memory";
+	char error[1024] = "no memory";
 	int ret = -FI_ENOMEM;
 
 	if (made && getrandom(attr.id, sizeof(attr.id), 0) == sizeof(attr.id))

@@ -136,7 +136,7 @@ static int commit(struct tx_client *client)
 static int open_rpc(struct tx_client *client)
 {
 	const struct options *opts = client->link.opts;
-	char port[16], error[256];
+	char port[16], error[1024];
 	struct pmemrpc_client_attr attr = {
 		.node = opts->dst_addr,
 		.service = port,

@@ -142,7 +142,7 @@ static int open_rpc(struct server *server)
 {
 	static const uint32_t readers[] = {TX_FARM_LOCK_ALL, TX_FARM_UNLOCK_ALL,
 					   TX_FARM_UPDATE_VOLATILE};
-	char port[16], error[256];
+	char port[16], error[1024];
 	const struct pmemrpc_server_attr attr = {
 		.path = server->opts->memory,
 		.service = port,

@@ -79,7 +79,7 @@ static int open_caller(struct caller **caller, const struct settings *settings, 
 					   .timeout_ms = (int) settings->patience * MS};
 	struct pmemrpc_caller *self = calloc(1, sizeof(*self));
 	struct pmemrpc_limits limits;
-	char error[256] = "no random numbers";
+	char error[1024] = "no random numbers";
 
 	(void) client;
 	if (!self)

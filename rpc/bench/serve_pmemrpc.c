@@ -67,7 +67,7 @@ int serve_pmemrpc(const struct settings *settings)
 		.context = (void *) (uintptr_t) settings,
 	};
 	struct pmemrpc_counters counters;
-	char error[256];
+	char error[1024];
 	size_t len = 0;
 	int ret;
 

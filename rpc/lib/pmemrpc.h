@@ -7,8 +7,9 @@
  * pmemrpc(7) tells how to use it; rpc/README.md has the log's format and why it is right.
  *
  * Functions return 0 or a negative fi_errno.  Lengths are in bytes, times in milliseconds.
- * A function that takes error and size writes a sentence there when it fails.  Only one thread
- * at a time may use a client or a server.  Different clients and servers are independent.
+ * A function that takes error and size writes a sentence there when it fails.  1024 bytes are
+ * enough; a longer one is cut.  Only one thread at a time may use a client or a server.  Different
+ * clients and servers are independent.
  */
 #ifndef PMEMRPC_H
 #define PMEMRPC_H
