@@ -187,6 +187,12 @@ try_counters()
 		grep -q ' 300 calls that are executed' "$work/server.log" && grep -q ' 19200 bytes of arguments' "$work/server.log"
 }
 
+# with_few COUNT COMMAND... -- so many descriptors, three of which are open
+with_few()
+{
+	timeout 60 bash -c 'exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; ulimit -n "$1" && exec "${@:2}"' bash "$@"
+}
+
 # Neither side can do anything with so few descriptors, and says so.  A server that has none left ends as it should.
 try_few_descriptors()
 {
@@ -194,9 +200,8 @@ try_few_descriptors()
 
 	begin || return
 	for few in 4 5 6 8; do
-		refused 1 'Too many open files' bash -c 'ulimit -n "$1" && exec "${@:2}"' bash "$few" "${program[@]}" -P "$port" -n 3 127.0.0.1 &&
-			refused 1 'Too many open files' bash -c 'ulimit -n "$1" && exec "${@:2}"' bash "$few" "${program[@]}" -P $((port + 50)) \
-				-M "$work/other" || return
+		refused 1 'Too many open files' with_few "$few" "${program[@]}" -P "$port" -n 3 127.0.0.1 &&
+			refused 1 'Too many open files' with_few "$few" "${program[@]}" -P $((port + 50)) -M "$work/other" || return
 	done
 	while [ -e "/proc/$server/fd/$i" ]; do i=$((i + 1)); done
 	prlimit --pid "$server" --nofile="$i": && finish
