@@ -52,10 +52,16 @@ function code(line,    text) {
 	if ($1 != file) {
 		file = $1
 		line = in_comment = 0
+		held = ""
 		split("", named)
 	}
 	line++
-	rest = code(substr($0, length(file) + 2))
+	held = held substr($0, length(file) + 2)
+	# The compiler joins such lines before it looks for anything else.
+	if (sub(/\\$/, "", held))
+		next
+	rest = code(held)
+	held = ""
 	if (file ~ /\.h$/ && !((file, line) in inside))
 		next
 	count = split(rest, word, /[^A-Za-z0-9_]+/)
