@@ -270,14 +270,14 @@ static int keep_log(const char *path, int fd)
 static struct log *map_log(const char *path)
 {
 	int fd = path ? open_log(path) : -1, kind = path ? 0 : MAP_ANONYMOUS;
-	struct log *log;
+	bool good = !path || (fd >= 0 && !keep_log(path, fd));
+	struct log *log = MAP_FAILED;
 
-	if (path && (fd < 0 || keep_log(path, fd)))
-		return NULL;
 	/* MAP_SYNC where it is to be had: then no msync is needed. */
-	log = mmap(NULL, LOG_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | MAP_SYNC | kind,
-		   fd, 0);
-	if (log == MAP_FAILED)
+	if (path && good)
+		log = mmap(NULL, LOG_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | MAP_SYNC,
+			   fd, 0);
+	if (good && log == MAP_FAILED)
 		log = mmap(NULL, LOG_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | kind, fd, 0);
 	if (fd >= 0)
 		close(fd);
