@@ -10,7 +10,6 @@
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "info.h"
@@ -98,11 +97,10 @@ static void follow(const char *device, int depth, struct info_cache *cache)
 
 void info_cache_of(dev_t dev, struct info_cache *cache)
 {
-	char link[PATH_MAX], real[PATH_MAX];
+	char *device = pmv_platform_device(dev);
 
 	*cache = (struct info_cache){.unflushed = false};
-	snprintf(link, sizeof(link), "%s/dev/block/%u:%u", pmv_platform.sysfs, major(dev),
-		 minor(dev));
-	if (realpath(link, real))
-		follow(real, 0, cache);
+	if (device)
+		follow(device, 0, cache);
+	free(device);
 }

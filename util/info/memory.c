@@ -234,7 +234,7 @@ void info_direct(struct info *info, const char *path)
 	if (!memory || memory->mem.backing == PMV_DEVDAX)
 		return;
 	if (pmv_direct_path_query(path, &direct, &mem))
-		snprintf(memory->direct, sizeof(memory->direct), "no: %s", mem.what);
+		snprintf(memory->direct, sizeof(memory->direct), "no: %.500s", mem.what);
 	else
 		snprintf(memory->direct, sizeof(memory->direct),
 			 "yes: blocks of %u bytes on %s (%s, sectors of %u bytes), %s",

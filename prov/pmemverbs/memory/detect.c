@@ -2,6 +2,7 @@
 /* detect.c -- from a range of addresses to the mappings it lies in; the weakest of them counts */
 #include "memory/detect.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
@@ -54,23 +55,35 @@ static int join_vma(void *arg, const struct pmv_vma *vma)
 	return 0;
 }
 
-int pmv_detect(const void *addr, size_t len, struct pmv_mem *mem)
+static int detect_range(const void *addr, size_t len, struct range *range)
 {
-	struct range range = {.mem = mem};
-	int ret;
+	int ret = pmv_vma_each(pmv_platform.smaps, addr, len, join_vma, range, range->mem);
 
-	*mem = (struct pmv_mem){.numa_node = -1};
-	ret = pmv_vma_each(pmv_platform.smaps, addr, len, join_vma, &range, mem);
 	if (ret)
 		return ret;
 
 	/* A file would need msync, which device DAX does not have. */
-	if (range.devdax && range.weakest.persist == PMV_PAGE)
+	if (range->devdax && range->weakest.persist == PMV_PAGE)
 		return pmv_mem_refuse(
-			mem, FI_EOPNOTSUPP,
+			range->mem, FI_EOPNOTSUPP,
 			"device DAX and a file in one region: register them separately");
-	*mem = range.weakest;
+	*range->mem = range->weakest;
 	return 0;
+}
+
+int pmv_detect(const void *addr, size_t len, struct pmv_mem *mem)
+{
+	/* It has room for a path: too large for a small stack. */
+	struct range *range = calloc(1, sizeof(*range));
+	int ret;
+
+	*mem = (struct pmv_mem){.numa_node = -1};
+	if (!range)
+		return pmv_mem_refuse(mem, FI_ENOMEM, "there is no memory to look at it");
+	range->mem = mem;
+	ret = detect_range(addr, len, range);
+	free(range);
+	return ret;
 }
 
 static int is_file(void *arg, const struct pmv_vma *vma)

@@ -25,6 +25,7 @@
  *   -FI_EFAULT      part of the range is not mapped
  *   -FI_EOPNOTSUPP  volatile, or not known to be durable
  *   -FI_EIO         the kernel's description of the memory can't be read
+ *   -FI_ENOMEM      no memory to look at it
  * Even then mem->backing, numa_node and unnamed say what is known.  Later changes to
  * the mapping (munmap, truncate) are not noticed.
  */

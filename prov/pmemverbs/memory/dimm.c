@@ -46,22 +46,16 @@ static bool check_flags(char *flags, const char *dimm, char *what, size_t size)
 	return loss;
 }
 
-static enum pmv_dimm check_dimm(const char *region, const char *dimm, char *what, size_t size)
+/* check_dimm -- dir: its directory, which exists */
+static enum pmv_dimm check_dimm(const char *dir, char *what, size_t size)
 {
-	char dir[PATH_MAX], flags[128];
+	char flags[128];
 
-	/* Both are children of the bus. */
-	if (!pmv_sysfs_join(dir, region, "..") || strlen(dir) + 1 + strlen(dimm) >= sizeof(dir))
-		return PMV_DIMM_UNKNOWN;
-	strcat(dir, "/");
-	strcat(dir, dimm);
-	if (!pmv_sysfs_has(dir, "."))
-		return PMV_DIMM_UNKNOWN;
 	for (size_t i = 0; i < sizeof(flags_of) / sizeof(flags_of[0]); i++) {
 		if (!pmv_sysfs_read(dir, flags_of[i], flags, sizeof(flags))) {
 			if (!pmv_sysfs_absent())
 				return PMV_DIMM_UNKNOWN;
-		} else if (check_flags(flags, dimm, what, size)) {
+		} else if (check_flags(flags, basename(dir), what, size)) {
 			return PMV_DIMM_LOSES;
 		}
 	}
@@ -71,20 +65,27 @@ static enum pmv_dimm check_dimm(const char *region, const char *dimm, char *what
 /* A region has mapping0 ("nmem0,0,size,position") and so on; e820 and virtio have no DIMMs. */
 enum pmv_dimm pmv_dimm_check(const char *region, char *what, size_t size)
 {
-	char value[96], name[32];
+	char value[96] = "../", name[32];
+	const size_t up = strlen(value);
 	unsigned long count;
 
-	if (!pmv_sysfs_read(region, "mappings", value, sizeof(value)))
+	if (!pmv_sysfs_read(region, "mappings", name, sizeof(name)))
 		return pmv_sysfs_absent() ? PMV_DIMM_SOUND : PMV_DIMM_UNKNOWN;
-	count = strtoul(value, NULL, 10);
+	count = strtoul(name, NULL, 10);
 	for (unsigned long i = 0; i < count; i++) {
 		enum pmv_dimm dimm;
+		char *dir;
 
 		snprintf(name, sizeof(name), "mapping%lu", i);
-		if (!pmv_sysfs_read(region, name, value, sizeof(value)))
+		if (!pmv_sysfs_read(region, name, value + up, (int) (sizeof(value) - up)))
 			return PMV_DIMM_UNKNOWN;
 		value[strcspn(value, ",")] = '\0';
-		dimm = check_dimm(region, value, what, size);
+		/* Both are children of the bus. */
+		dir = pmv_sysfs_resolve(region, value);
+		if (!dir)
+			return PMV_DIMM_UNKNOWN;
+		dimm = check_dimm(dir, what, size);
+		free(dir);
 		if (dimm != PMV_DIMM_SOUND)
 			return dimm;
 	}

@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statfs.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
 #include "memory/platform.h"
+#include "memory/sysfs.h"
 
 #define CHECKSUMS "checksums blocks, and the memory may change while one is written"
 #define IN_MEMORY "is in memory"
@@ -68,41 +68,37 @@ static int check_file_system(int fd, const char *name, struct pmv_direct_path *p
 }
 
 /* queue_number -- an attribute of a disk's queue; of a partition that of its disk.  -1: unknown */
-static int queue_number(dev_t dev, const char *attribute)
+static int queue_number(const char *device, const char *attribute)
 {
-	static const char *const formats[] = {"%s/dev/block/%u:%u/queue/%s",
-					      "%s/dev/block/%u:%u/../queue/%s"};
+	static const char *const formats[] = {"queue/%s", "../queue/%s"};
 	int number = -1;
 
 	for (size_t i = 0; i < 2 && number < 0; i++) {
-		char name[PATH_MAX];
-		FILE *file;
+		char name[64], value[32];
 
-		snprintf(name, sizeof(name), formats[i], pmv_platform.sysfs, major(dev), minor(dev),
-			 attribute);
-		file = fopen(name, "re");
-		if (!file)
-			continue;
-		if (fscanf(file, "%d", &number) != 1)
+		snprintf(name, sizeof(name), formats[i], attribute);
+		if (!pmv_sysfs_read(device, name, value, sizeof(value)) ||
+		    sscanf(value, "%d", &number) != 1)
 			number = -1;
-		fclose(file);
 	}
 	return number;
 }
 
-static void describe_device(dev_t dev, struct pmv_direct_path *path)
+/* describe_device -- also: does it need memory that does not change while it is written? */
+static bool describe_device(dev_t dev, struct pmv_direct_path *path)
 {
-	char name[PATH_MAX], target[PATH_MAX];
-	int sector = queue_number(dev, "physical_block_size");
-	const char *base;
+	char *device = pmv_platform_device(dev);
+	int sector, stable;
 
+	if (!device)
+		return true;
+	sector = queue_number(device, "physical_block_size");
+	stable = queue_number(device, "stable_writes");
 	path->sector_size = sector > 0 ? (uint32_t) sector : 0;
-	path->fua = queue_number(dev, "fua");
-	snprintf(name, sizeof(name), "%s/dev/block/%u:%u", pmv_platform.sysfs, major(dev),
-		 minor(dev));
-	base = realpath(name, target) ? strrchr(target, '/') : NULL;
-	if (base)
-		snprintf(path->device, sizeof(path->device), "%.31s", base + 1);
+	path->fua = queue_number(device, "fua");
+	snprintf(path->device, sizeof(path->device), "%.31s", strrchr(device, '/') + 1);
+	free(device);
+	return stable;
 }
 
 /* takes_direct_io -- the kernel may do it through the page cache, without saying so */
@@ -135,6 +131,7 @@ int pmv_direct_path_check(int fd, const char *name, struct pmv_direct_path *path
 			  struct pmv_mem *mem)
 {
 	struct stat st;
+	bool stable;
 	int ret;
 
 	*path = (struct pmv_direct_path){.fua = -1};
@@ -146,11 +143,11 @@ int pmv_direct_path_check(int fd, const char *name, struct pmv_direct_path *path
 	ret = check_file_system(fd, name, path, mem);
 	if (ret)
 		return ret;
-	describe_device(st.st_dev, path);
+	stable = describe_device(st.st_dev, path);
 	ret = check_medium(&st, name, mem);
 	if (ret)
 		return ret;
-	if (queue_number(st.st_dev, "stable_writes"))
+	if (stable)
 		return refuse(name, mem, "",
 			      "its device needs memory that does not change while it is written "
 			      "(RAID with parity, or a checksum on the way), or sysfs does not say "

@@ -1,36 +1,43 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* drive.c -- what a block device with nothing below it is, and whose caches are flushed */
+/* drive.c -- what a block device with nothing below it is, and whether flushes reach its cache */
 #include "memory/drive.h"
 
 #include <fnmatch.h>
 #include <glob.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "memory/sysfs.h"
 
-/* says -- an attribute: 1 if it begins like this, 0 if not or if there is none, -1 on failure */
-static int says(const char *device, const char *attribute, const char *value)
-{
-	char said[32];
+#define SAID 32
 
-	if (!pmv_sysfs_read(device, attribute, said, sizeof(said)))
-		return pmv_sysfs_absent() ? 0 : -1;
+/* ask -- for an attribute, which is empty if there is none; false: sysfs failed to say */
+static bool ask(const char *device, const char *attribute, char said[SAID])
+{
+	return pmv_sysfs_read(device, attribute, said, SAID) || pmv_sysfs_absent();
+}
+
+static bool begins(const char *said, const char *value)
+{
 	return !strncmp(said, value, strlen(value));
 }
 
-bool pmv_drive_caches(const char *device)
+/* says -- an attribute: 1 if it begins like this, 0 if not or if there is none, -1 on failure */
+static int says(const char *device, const char *attribute, const char *value)
 {
-	return says(device, "queue/write_cache", "write back") > 0;
+	char said[SAID];
+
+	return ask(device, attribute, said) ? begins(said, value) : -1;
 }
 
 /* scsi_says -- the same of a SCSI or ATA disk, which has "write back, no read (daft)", too */
 static int scsi_says(const char *device, const char *value)
 {
-	char pattern[PATH_MAX];
+	char *pattern = pmv_sysfs_path(device, "device/scsi_disk/[0-9]*");
 	glob_t disks = {0};
 	int said = 0;
 
-	if (!pmv_sysfs_join(pattern, device, "device/scsi_disk/[0-9]*"))
+	if (!pattern)
 		return -1;
 	switch (glob(pattern, GLOB_ERR, NULL, &disks)) {
 	case 0:
@@ -43,7 +50,18 @@ static int scsi_says(const char *device, const char *value)
 		said = pmv_sysfs_absent() ? 0 : -1;
 	}
 	globfree(&disks);
+	free(pattern);
 	return said;
+}
+
+/* has_cache -- a drive that gets no flushes: 1: it has a volatile cache, -1: failure */
+static int has_cache(const char *device)
+{
+	int said = scsi_says(device, "write back");
+
+	if (!said)
+		said = says(device, "cache_type", "write back");
+	return said ? said : says(device, "queue/fua", "1");
 }
 
 /*
@@ -51,20 +69,19 @@ static int scsi_says(const char *device, const char *value)
  * The drivers of SCSI and virtio show what the drive says.  FUA, which NVMe has as well, is a way
  * around a volatile cache: the kernel has it only where the driver has found such a cache.
  */
-enum pmv_flush pmv_drive_flush(const char *device, bool cached_below)
+enum pmv_flush pmv_drive_flush(const char *device, bool *cached)
 {
-	int said = says(device, "queue/write_cache", "write through");
+	bool below = *cached;
+	char said[SAID];
+	int cache;
 
-	if (!said)
+	if (!ask(device, "queue/write_cache", said))
+		return PMV_FLUSH_UNKNOWN;
+	*cached = begins(said, "write back");
+	if (!begins(said, "write through"))
 		return PMV_FLUSH_SENT;
-	if (said > 0 && !cached_below) {
-		said = scsi_says(device, "write back");
-		if (!said)
-			said = says(device, "cache_type", "write back");
-		if (!said)
-			said = says(device, "queue/fua", "1");
-	}
-	return !said ? PMV_FLUSH_SENT : said > 0 ? PMV_FLUSH_DROPPED : PMV_FLUSH_UNKNOWN;
+	cache = below ? 1 : has_cache(device);
+	return !cache ? PMV_FLUSH_SENT : cache > 0 ? PMV_FLUSH_DROPPED : PMV_FLUSH_UNKNOWN;
 }
 
 static bool matches(const char *name, const char *const patterns[])
@@ -74,17 +91,17 @@ static bool matches(const char *name, const char *const patterns[])
 	return *patterns;
 }
 
-/* is_ram -- block devices in memory; nullb, made for tests, may be one */
-static bool is_ram(const char *device, const char *name)
+/* is_ram -- block devices in memory: 1, or -1 on failure; nullb, made for tests, may be one */
+static int is_ram(const char *device, const char *name)
 {
 	static const char *const names[] = {"ram[0-9]*", "zram[0-9]*", "nullb[0-9]*", NULL};
 	/* The kernel's own SCSI disks in memory; the target's may be on another machine. */
 	static const char *const models[] = {"scsi_debug*", "RAMDISK-MCP*", NULL};
-	char model[32];
+	char model[SAID];
 
-	return matches(name, names) ||
-	       (pmv_sysfs_read(device, "device/model", model, sizeof(model)) &&
-		matches(model, models));
+	if (matches(name, names))
+		return 1;
+	return ask(device, "device/model", model) ? matches(model, models) : -1;
 }
 
 /*
@@ -98,22 +115,23 @@ static bool is_software(const char *device)
 }
 
 /*
- * passes_flushes -- software that is as good as a disk: volumes of ZFS, and nbd, whose servers may
- * answer a flush only when the data is on stable storage, if they take flushes at all
+ * passes_flushes -- software that is as good as a disk: volumes of ZFS, and nbd, whose servers must
+ * not answer a flush before the data is on stable storage, if they take flushes at all
  */
 static bool passes_flushes(const char *device, const char *name)
 {
 	static const char *const names[] = {"zd[0-9]*", "nbd[0-9]*", NULL};
 
-	return matches(name, names) && pmv_drive_caches(device);
+	return matches(name, names) && says(device, "queue/write_cache", "write back") > 0;
 }
 
 enum pmv_drive pmv_drive_kind(const char *device)
 {
 	const char *name = basename(device);
+	int ram = is_ram(device, name);
 
-	if (is_ram(device, name))
-		return PMV_DRIVE_RAM;
+	if (ram)
+		return ram > 0 ? PMV_DRIVE_RAM : PMV_DRIVE_FAILED;
 	if (is_software(device) && !passes_flushes(device, name))
 		return PMV_DRIVE_UNKNOWN;
 	return PMV_DRIVE_DISK;

@@ -18,7 +18,7 @@
 #define EMULATE "; FI_PMEMVERBS_DOMAIN can declare emulated persistent memory"
 
 /*
- * NFS counts as a disk: msync sends COMMIT, and a server may answer that only when
+ * NFS counts as a disk: msync sends COMMIT, and a server must not answer that before
  * the data is on stable storage (RFC 1813, RFC 8881).  With CIFS, 9P and FUSE the
  * server decides what a flush does.  JFS is missing, because its fsync does not
  * flush the drive's cache.
@@ -86,8 +86,11 @@ static void find_place(const struct pmv_mapped *file, struct pmv_mem *mem, struc
 	place->whole = !pmv_mount_find(pmv_platform.mountinfo, file->dev,
 				       found ? place->node.mount : 0, &place->fs, &mount);
 	place->here = found && leads_here(file, &place->node, &mount);
-	if (!*place->fs.type && place->here)
+	if (!*place->fs.type && place->here) {
 		place->fs = mount;
+		return;
+	}
+	pmv_mount_clear(&mount);
 }
 
 int pmv_mem_refuse(struct pmv_mem *mem, int err, const char *fmt, ...)
@@ -137,7 +140,7 @@ static int detect_dax(const struct place *place)
 /* detect_sync -- with MAP_SYNC data is durable without msync, as on device DAX */
 static int detect_sync(const struct place *place, const struct pmv_medium *medium)
 {
-	if (place->fs.realtime)
+	if (*place->fs.realtime)
 		return REFUSE(place, "(MAP_SYNC) may lie on XFS's real-time device" DECLARE);
 	return promise(place, medium);
 }
@@ -186,12 +189,12 @@ static bool find_medium(const struct place *place, unsigned int depth, struct pm
 /* check_others -- XFS's other devices have to keep what they get, as well */
 static int check_others(const struct place *place, unsigned int depth)
 {
-	const size_t count = sizeof(place->fs.others) / sizeof(place->fs.others[0]);
+	const char *const others[] = {place->fs.realtime, place->fs.log};
 	struct pmv_medium medium;
 	dev_t dev;
 
-	for (size_t i = 0; i < count; i++) {
-		const char *path = place->fs.others[i];
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		const char *path = others[i];
 
 		if (!*path)
 			continue;
@@ -241,10 +244,10 @@ static int detect_block(const struct place *place, unsigned int depth)
 }
 
 /* detect_upper -- of overlayfs: as if the file lay in its upper directory, where writes go */
-static int detect_upper(const struct place *place, const char *path, const struct pmv_node *node,
-			unsigned int depth)
+static int detect_upper(const struct place *place, const struct pmv_node *node, unsigned int depth)
 {
-	const struct pmv_mapped upper = {node->dev, node->ino, .shared = true, .path = path};
+	const struct pmv_mapped upper = {node->dev, node->ino, .shared = true,
+					 .path = place->fs.upper};
 	struct pmv_mem below, *mem = place->mem;
 	int ret;
 
@@ -257,7 +260,7 @@ static int detect_upper(const struct place *place, const char *path, const struc
 	if (ret)
 		return REFUSE(place, "is on overlayfs, and its upper directory %s", below.what);
 	mem->persist = below.persist;
-	snprintf(mem->what, sizeof(mem->what), "%s on overlayfs above %.210s", place->name,
+	snprintf(mem->what, sizeof(mem->what), "%s on overlayfs above %.400s", place->name,
 		 below.what);
 	return 0;
 }
@@ -271,7 +274,6 @@ static int detect_overlay(const struct place *place, unsigned int depth)
 {
 	struct pmv_medium medium;
 	struct pmv_node upper;
-	char path[PATH_MAX];
 
 	if (place->fs.ignores_msync)
 		return REFUSE(place, "is on overlayfs with the option volatile, which ignores "
@@ -283,8 +285,9 @@ static int detect_overlay(const struct place *place, unsigned int depth)
 		return REFUSE(place,
 			      "is on overlayfs, and it is not known to be on a disk" DECLARE);
 	/* What lies on the same overlayfs is another directory, of the same name. */
-	if (pmv_overlay_find(place->fs.upper, path, &upper) && upper.dev != place->fs.dev)
-		return detect_upper(place, path, &upper, depth);
+	if (place->fs.upper && pmv_overlay_find(place->fs.upper, &upper) &&
+	    upper.dev != place->fs.dev)
+		return detect_upper(place, &upper, depth);
 	/* Older kernels show the device of the layer below. */
 	if (!pmv_platform_block(place->file->dev, depth, is_durable, &medium))
 		medium = (struct pmv_medium){.numa_node = -1,
@@ -319,12 +322,41 @@ static int detect_hidden(const struct place *place, unsigned int depth)
 	return REFUSE(place, "is on a file system that is not mounted here" DECLARE);
 }
 
+/* detect_place -- by what the path leads to, and by the file system */
+static int detect_place(const struct place *place, unsigned int depth)
+{
+	const char *fs = place->fs.type;
+
+	if (place->here && S_ISCHR(place->node.mode))
+		return detect_dax(place);
+	if (place->here && S_ISBLK(place->node.mode))
+		return detect_block(place, depth);
+	if (!*fs && !place->whole)
+		return pmv_mem_refuse(place->mem, FI_EIO,
+				      "the file system of %s can't be found, because %s can't be "
+				      "read or understood",
+				      place->name, pmv_platform.mountinfo);
+	if (!*fs)
+		return detect_hidden(place, depth);
+	if (is_one_of(fs, disks) || is_one_of(fs, elsewhere))
+		return detect_disk(place, depth);
+	if (!strcmp(fs, "overlay"))
+		return detect_overlay(place, depth);
+	if (is_one_of(fs, volatiles)) {
+		place->mem->backing = PMV_VOLATILE_FS;
+		return REFUSE(place, "is on %s, which is volatile" EMULATE, fs);
+	}
+	return REFUSE(
+		place,
+		"is on %s, and it is not known whether msync makes data durable there" DECLARE, fs);
+}
+
 /* detect -- depth: how many devices are on top of the file */
 static int detect(const struct pmv_mapped *file, unsigned int depth, struct pmv_mem *mem)
 {
+	const char *last = strrchr(file->path, ' ');
 	struct place place;
-	/* analyse uninitvar: only where it will be. */
-	const char *fs = place.fs.type, *last = strrchr(file->path, ' ');
+	int ret;
 
 	*mem = (struct pmv_mem){.numa_node = -1};
 	if (pmv_mapping_is_anonymous(file)) {
@@ -344,28 +376,9 @@ static int detect(const struct pmv_mapped *file, unsigned int depth, struct pmv_
 
 	mem->unnamed = last && !strcmp(last, " (deleted)");
 	find_place(file, mem, &place);
-	if (place.here && S_ISCHR(place.node.mode))
-		return detect_dax(&place);
-	if (place.here && S_ISBLK(place.node.mode))
-		return detect_block(&place, depth);
-	if (!*fs && !place.whole)
-		return pmv_mem_refuse(mem, FI_EIO,
-				      "the file system of %s can't be found, because %s can't be "
-				      "read or understood",
-				      place.name, pmv_platform.mountinfo);
-	if (!*fs)
-		return detect_hidden(&place, depth);
-	if (is_one_of(fs, disks) || is_one_of(fs, elsewhere))
-		return detect_disk(&place, depth);
-	if (!strcmp(fs, "overlay"))
-		return detect_overlay(&place, depth);
-	if (is_one_of(fs, volatiles)) {
-		mem->backing = PMV_VOLATILE_FS;
-		return REFUSE(&place, "is on %s, which is volatile" EMULATE, fs);
-	}
-	return REFUSE(
-		&place,
-		"is on %s, and it is not known whether msync makes data durable there" DECLARE, fs);
+	ret = detect_place(&place, depth);
+	pmv_mount_clear(&place.fs);
+	return ret;
 }
 
 static bool is_durable(const char *path, const struct pmv_node *node, unsigned int depth,

@@ -35,7 +35,7 @@ struct pmv_mem {
 	enum pmv_backing backing;
 	int numa_node;  /* -1: unknown */
 	bool unnamed;   /* a file that was removed after it was opened, or never had a name */
-	char what[320]; /* for logs: what was found, or why nothing is promised */
+	char what[512]; /* for logs: what was found, or why nothing is promised */
 };
 
 /* pmv_mem_refuse -- say why nothing is promised; returns -err */

@@ -3,6 +3,7 @@
 #include "memory/mount.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <libmount.h>
@@ -64,27 +65,36 @@ static const char *no_barrier(const char *type, const char *options)
 	return NULL;
 }
 
-static void describe(struct libmnt_fs *fs, struct pmv_mount *mount)
+void pmv_mount_clear(struct pmv_mount *mount)
+{
+	free(mount->upper);
+	*mount = (struct pmv_mount){0};
+}
+
+/* describe -- false, and nothing is described: no memory */
+static bool describe(struct libmnt_fs *fs, struct pmv_mount *mount)
 {
 	const char *options = mnt_fs_get_fs_options(fs), *type = mnt_fs_get_fstype(fs);
 	const char *source = mnt_fs_get_srcpath(fs);
 
-	*mount = (struct pmv_mount){.dev = mnt_fs_get_devno(fs)};
+	pmv_mount_clear(mount);
+	if (!options)
+		options = "";
+	if (!pmv_overlay_upper(options, &mount->upper))
+		return false;
+	mount->dev = mnt_fs_get_devno(fs);
 	snprintf(mount->type, sizeof(mount->type), "%s", type ? type : "?");
 	/* Part of a path may lead elsewhere. */
 	if (source && strlen(source) < sizeof(mount->source))
 		strcpy(mount->source, source);
-	if (!options)
-		options = "";
 	/* Newer kernels show the second. */
 	mount->ignores_msync =
 		has_option(options, "volatile") || has_option(options, "fsync=volatile");
 	mount->layered = has_option(options, "upperdir");
-	pmv_overlay_upper(options, mount->upper);
-	mount->realtime = has_option(options, "rtdev");
-	get_path(options, ",rtdev=", mount->others[0], sizeof(mount->others[0]));
-	get_path(options, ",logdev=", mount->others[1], sizeof(mount->others[1]));
+	get_path(options, ",rtdev=", mount->realtime, sizeof(mount->realtime));
+	get_path(options, ",logdev=", mount->log, sizeof(mount->log));
 	mount->no_barrier = no_barrier(mount->type, options);
+	return true;
 }
 
 static int skip_line(struct libmnt_table *table, const char *filename, int line)
@@ -116,9 +126,9 @@ int pmv_mount_find(const char *mountinfo, dev_t dev, uint64_t id, struct pmv_mou
 			continue;
 		}
 		if (mnt_fs_get_devno(fs) == dev)
-			describe(fs, by_dev);
+			whole &= describe(fs, by_dev);
 		if (id && (uint64_t) mnt_fs_get_id(fs) == id)
-			describe(fs, by_id);
+			whole &= describe(fs, by_id);
 	}
 	mnt_free_iter(iter);
 	mnt_unref_table(table);

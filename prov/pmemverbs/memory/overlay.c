@@ -2,6 +2,7 @@
 /* overlay.c -- overlayfs' upper directory, from its options */
 #include "memory/overlay.h"
 
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -10,32 +11,33 @@
  * fsconfig(2) was.  So a comma is the end only if the next option is the one that the kernel
  * always shows there.
  */
-bool pmv_overlay_upper(const char *options, char upper[PATH_MAX])
+bool pmv_overlay_upper(const char *options, char **upper)
 {
 	static const char key[] = ",upperdir=", next[] = ",workdir=";
 	const char *start = strstr(options, key), *end;
 
-	*upper = '\0';
+	*upper = NULL;
 	if (!start || strstr(start + 1, key))
-		return false;
+		return true;
 	start += strlen(key);
 	/* A relative path began at the working directory of who mounted it. */
 	if (*start != '/')
-		return false;
+		return true;
 	for (end = start; *end && *end != ','; end++) {
 		if (*end == '\\' && end[1])
 			end++;
 	}
 	if (strncmp(end, next, strlen(next)) || end - start >= PATH_MAX)
-		return false;
-	memcpy(upper, start, (size_t) (end - start));
-	upper[end - start] = '\0';
-	return true;
+		return true;
+	*upper = strndup(start, (size_t) (end - start));
+	return *upper;
 }
 
-static void unescape(const char *from, char *to)
+static void unescape(char *path)
 {
-	for (; *from; from++) {
+	char *to = path;
+
+	for (const char *from = path; *from; from++) {
 		if (*from == '\\' && from[1])
 			from++;
 		*to++ = *from;
@@ -43,13 +45,13 @@ static void unescape(const char *from, char *to)
 	*to = '\0';
 }
 
-bool pmv_overlay_find(const char *upper, char path[PATH_MAX], struct pmv_node *node)
+bool pmv_overlay_find(char *upper, struct pmv_node *node)
 {
-	unescape(upper, path);
-	if (!*path)
-		return false;
+	const char *escape = strchr(upper, '\\');
+
 	/* Backslashes that are part of the name would lead there. */
-	if (strcmp(path, upper) && !pmv_platform.stat(upper, node))
+	if (escape && escape[1] && !pmv_platform.stat(upper, node))
 		return false;
-	return !pmv_platform.stat(path, node) && S_ISDIR(node->mode);
+	unescape(upper);
+	return !pmv_platform.stat(upper, node) && S_ISDIR(node->mode);
 }

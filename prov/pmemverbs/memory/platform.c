@@ -23,13 +23,44 @@
 #include "memory/drive.h"
 #include "memory/sysfs.h"
 
-/* find_device -- the sysfs directory of a device number */
-static bool find_device(const char *type, dev_t dev, char dir[PATH_MAX])
+/* find_device -- the sysfs directory of a device number; the caller frees it, or NULL */
+static char *find_device(const char *type, dev_t dev)
 {
 	char name[64];
 
 	snprintf(name, sizeof(name), "dev/%s/%u:%u", type, major(dev), minor(dev));
-	return pmv_sysfs_resolve(pmv_platform.sysfs, name, dir);
+	return pmv_sysfs_resolve(pmv_platform.sysfs, name);
+}
+
+/* find_block -- a block device's directory by an attribute; the caller frees it, or NULL */
+static char *find_block(const char *names, const char *attribute, const char *value)
+{
+	char *pattern = pmv_sysfs_path(pmv_platform.sysfs, names), *dir = NULL;
+	char said[NAME_MAX + 1];
+	glob_t found = {0};
+
+	if (!pattern || glob(pattern, 0, NULL, &found))
+		found.gl_pathc = 0;
+	for (size_t i = 0; i < found.gl_pathc && !dir; i++) {
+		if (pmv_sysfs_read(found.gl_pathv[i], attribute, said, sizeof(said)) &&
+		    !strcmp(said, value))
+			dir = realpath(found.gl_pathv[i], NULL);
+	}
+	globfree(&found);
+	free(pattern);
+	return dir;
+}
+
+char *pmv_platform_device(dev_t dev)
+{
+	char *dir = find_device("block", dev);
+	char number[32];
+
+	if (dir)
+		return dir;
+	/* Podman and CRI-O hide dev/block in containers, and nothing else of it. */
+	snprintf(number, sizeof(number), "%u:%u", major(dev), minor(dev));
+	return find_block("class/block/*", "dev", number);
 }
 
 /* add_medium -- add a device that holds part of the data: the weakest counts */
@@ -74,15 +105,14 @@ static bool has_domain(const char *region, const char *domain)
  */
 static bool every_region_keeps_caches(void)
 {
-	char pattern[PATH_MAX];
+	char *pattern = pmv_sysfs_path(pmv_platform.sysfs, "bus/nd/devices/region[0-9]*");
 	glob_t regions = {0};
-	bool caches;
+	bool caches = pattern && !glob(pattern, GLOB_ERR, NULL, &regions);
 
-	caches = pmv_sysfs_join(pattern, pmv_platform.sysfs, "bus/nd/devices/region[0-9]*") &&
-		 !glob(pattern, GLOB_ERR, NULL, &regions);
 	for (size_t i = 0; i < regions.gl_pathc; i++)
 		caches = caches && has_domain(regions.gl_pathv[i], "cpu_cache");
 	globfree(&regions);
+	free(pattern);
 	return caches;
 }
 
@@ -165,15 +195,19 @@ static void add_lost(struct pmv_medium *sum, const char *name, const char *why)
 static bool add_loop(struct walk *walk, const char *device, unsigned int depth)
 {
 	const char *name = basename(device);
-	char path[PATH_MAX];
+	char *path = malloc(PATH_MAX);
 	struct pmv_node node;
 	int numa;
 
-	if (!pmv_sysfs_read(device, "loop/backing_file", path, sizeof(path))) {
-		if (pmv_sysfs_absent())
-			return false;
-		add_unread(walk->sum, name);
-	} else if (depth >= PMV_PLATFORM_DEPTH) {
+	if (!path || !pmv_sysfs_read(device, "loop/backing_file", path, PATH_MAX)) {
+		bool absent = path && pmv_sysfs_absent();
+
+		if (!absent)
+			add_unread(walk->sum, name);
+		free(path);
+		return !absent;
+	}
+	if (depth >= PMV_PLATFORM_DEPTH) {
 		add_lost(walk->sum, name, "which can't be followed");
 	} else if (pmv_platform.stat(path, &node)) {
 		/* deleted, or in another mount namespace */
@@ -186,52 +220,83 @@ static bool add_loop(struct walk *walk, const char *device, unsigned int depth)
 		add_medium(walk->sum, PMV_NONE, numa, "%s, whose file %.40s may be volatile", name,
 			   basename(path));
 	}
+	free(path);
 	return true;
 }
 
-static void add_block(struct walk *walk, const char *device, unsigned int depth);
+static void add_block(struct walk *walk, char *device, unsigned int depth);
 
 static int is_visible(const struct dirent *entry)
 {
 	return *entry->d_name != '.';
 }
 
-/* add_links -- the devices to which the links of a directory lead; false: there are none */
-static bool add_links(struct walk *walk, const char *dir, const char *links, unsigned int depth)
+/* add_links -- the devices to which a directory's links lead, for one of name; false: none */
+static bool add_links(struct walk *walk, const char *links, const char *name, unsigned int depth)
 {
-	char path[PATH_MAX], device[PATH_MAX];
 	struct dirent **entries = NULL;
-	int count =
-		pmv_sysfs_join(path, dir, links) ? scandir(path, &entries, is_visible, NULL) : -1;
+	int count = scandir(links, &entries, is_visible, alphasort);
 
 	if (count < 0 && pmv_sysfs_absent())
 		return false;
 	if (count < 0)
-		add_unread(walk->sum, basename(dir));
+		add_unread(walk->sum, name);
 	for (int i = 0; i < count; i++) {
-		const char *name = entries[i]->d_name;
+		const char *link = entries[i]->d_name;
+		char *device = depth < PMV_PLATFORM_DEPTH ? pmv_sysfs_resolve(links, link) : NULL;
 
-		if (depth < PMV_PLATFORM_DEPTH && pmv_sysfs_resolve(path, name, device))
+		if (device)
 			add_block(walk, device, depth + 1);
 		else
-			add_lost(walk->sum, name, "which can't be followed");
+			add_lost(walk->sum, link, "which can't be followed");
+		free(device);
 		free(entries[i]);
 	}
 	free(entries);
 	return count;
 }
 
-/* add_leaf -- a device with nothing below it */
-static void add_leaf(struct walk *walk, const char *device)
+/* add_slaves -- the devices below device mapper's and md's; false: there are none */
+static bool add_slaves(struct walk *walk, const char *device, unsigned int depth)
+{
+	char *slaves = pmv_sysfs_path(device, "slaves");
+	bool found = true;
+
+	if (slaves)
+		found = add_links(walk, slaves, basename(device), depth);
+	else
+		add_unread(walk->sum, basename(device));
+	free(slaves);
+	return found;
+}
+
+/*
+ * add_pmem -- a disk of a region.  Without MAP_SYNC, the kernel is to write the CPU's caches back,
+ * and does so only where write_cache is not 0.
+ */
+static void add_pmem(struct walk *walk, const char *device, const char *region)
+{
+	struct pmv_medium own = {.numa_node = -1};
+	const char *name = basename(device);
+	char cache[8] = "";
+
+	add_region(&own, region);
+	if (own.persist == PMV_DMP &&
+	    !pmv_sysfs_read(device, "dax/write_cache", cache, sizeof(cache)) && !pmv_sysfs_absent())
+		add_unread(walk->sum, name);
+	else if (own.persist == PMV_DMP && !strcmp(cache, "0"))
+		add_medium(walk->sum, PMV_NONE, own.numa_node,
+			   "%.20s, for which a sync writes no CPU caches back: write 1 to "
+			   "/sys/block/%.20s/dax/write_cache",
+			   name, name);
+	else
+		add_medium(walk->sum, own.persist, own.numa_node, "%s", own.what);
+}
+
+static void add_drive(struct walk *walk, const char *device)
 {
 	const char *name = basename(device);
-	char region[PATH_MAX];
 
-	snprintf(region, sizeof(region), "%s", device);
-	if (to_region(region)) {
-		add_region(walk->sum, region);
-		return;
-	}
 	switch (pmv_drive_kind(device)) {
 	case PMV_DRIVE_RAM:
 		add_medium(walk->sum, PMV_NONE, pmv_sysfs_node(device), "%s, a RAM disk", name);
@@ -239,115 +304,119 @@ static void add_leaf(struct walk *walk, const char *device)
 	case PMV_DRIVE_UNKNOWN:
 		add_lost(walk->sum, name, "below which no device can be found");
 		break;
+	case PMV_DRIVE_FAILED:
+		add_unread(walk->sum, name);
+		break;
 	case PMV_DRIVE_DISK:
 		add_medium(walk->sum, PMV_PAGE, pmv_sysfs_node(device), "%s", name);
 	}
 }
 
-static void add_block(struct walk *walk, const char *device, unsigned int depth)
+/* add_leaf -- a device with nothing below it */
+static void add_leaf(struct walk *walk, const char *device)
+{
+	const char *name = basename(device);
+	char *region = strdup(device);
+
+	if (!region)
+		add_unread(walk->sum, name);
+	else if (to_region(region))
+		add_pmem(walk, device, region);
+	else
+		add_drive(walk, device);
+	free(region);
+}
+/* add_block -- device: its directory in sysfs; of a partition it becomes that of the disk */
+static void add_block(struct walk *walk, char *device, unsigned int depth)
 {
 	bool beside = walk->caches;
-	char dir[PATH_MAX];
+	const char *name;
 
-	snprintf(dir, sizeof(dir), "%s", device);
-	if (pmv_sysfs_has(dir, "partition"))
-		pmv_sysfs_parent(dir);
+	if (pmv_sysfs_has(device, "partition"))
+		pmv_sysfs_parent(device);
+	name = basename(device);
 	walk->caches = false;
-	if (!add_links(walk, dir, "slaves", depth) && !add_loop(walk, dir, depth))
-		add_leaf(walk, dir);
-	switch (pmv_drive_flush(dir, walk->caches)) {
+	if (!add_slaves(walk, device, depth) && !add_loop(walk, device, depth))
+		add_leaf(walk, device);
+	switch (pmv_drive_flush(device, &walk->caches)) {
 	case PMV_FLUSH_SENT:
 		break;
 	case PMV_FLUSH_DROPPED:
 		add_medium(walk->sum, PMV_NONE, walk->sum->numa_node,
 			   "%.20s, whose cache the kernel does not flush: write \"write back\" to "
 			   "/sys/block/%.20s/queue/write_cache",
-			   basename(dir), basename(dir));
+			   name, name);
 		break;
 	case PMV_FLUSH_UNKNOWN:
-		add_unread(walk->sum, basename(dir));
+		add_unread(walk->sum, name);
 	}
-	walk->caches |= beside || pmv_drive_caches(dir);
+	walk->caches |= beside;
 }
 
-/* add_btrfs -- all devices of the btrfs of which this one is a part */
-static void add_btrfs(struct walk *walk, const char *device, unsigned int depth)
+/* add_btrfs -- all devices of the btrfs of which the one of this name is a part */
+static void add_btrfs(struct walk *walk, const char *name, unsigned int depth)
 {
-	char pattern[PATH_MAX], name[NAME_MAX + 1];
+	char names[NAME_MAX + 1], *pattern;
 	glob_t found = {0};
+	int ret;
 
-	snprintf(name, sizeof(name), "fs/btrfs/*/devices/%.200s", basename(device));
-	if (!pmv_sysfs_join(pattern, pmv_platform.sysfs, name)) {
-		add_unread(walk->sum, basename(device));
-		return;
-	}
-	switch (glob(pattern, GLOB_ERR, NULL, &found)) {
-	case 0:
+	snprintf(names, sizeof(names), "fs/btrfs/*/devices/%.200s", name);
+	pattern = pmv_sysfs_path(pmv_platform.sysfs, names);
+	ret = pattern ? glob(pattern, GLOB_ERR, NULL, &found) : GLOB_NOSPACE;
+	if (!ret) {
 		pmv_sysfs_parent(found.gl_pathv[0]);
-		add_links(walk, found.gl_pathv[0], ".", depth);
-		break;
-	case GLOB_NOMATCH:
-		break;
-	default:
-		if (!pmv_sysfs_absent())
-			add_unread(walk->sum, basename(device));
+		add_links(walk, found.gl_pathv[0], name, depth);
+	} else if (ret == GLOB_NOMATCH || (ret == GLOB_ABORTED && pmv_sysfs_absent())) {
+		/* systemd-nspawn hides them. */
+		add_medium(walk->sum, PMV_NONE, -1,
+			   "a btrfs on %.50s, whose other devices can't be seen", name);
+	} else {
+		add_unread(walk->sum, name);
 	}
 	globfree(&found);
+	free(pattern);
 }
 
 bool pmv_platform_block(dev_t dev, unsigned int depth, pmv_platform_durable is_durable,
 			struct pmv_medium *medium)
 {
 	struct walk walk = {.sum = medium, .is_durable = is_durable};
-	char dir[PATH_MAX];
+	char *device = pmv_platform_device(dev);
+	bool found = device;
 
 	*medium = (struct pmv_medium){.numa_node = -1};
-	if (!find_device("block", dev, dir))
-		return false;
-	add_block(&walk, dir, depth);
-	return true;
+	if (found)
+		add_block(&walk, device, depth);
+	free(device);
+	return found;
 }
 
 bool pmv_platform_btrfs(dev_t dev, unsigned int depth, pmv_platform_durable is_durable,
 			struct pmv_medium *medium)
 {
 	struct walk walk = {.sum = medium, .is_durable = is_durable};
-	char dir[PATH_MAX];
+	char *device = pmv_platform_device(dev), name[NAME_MAX + 1];
+	bool found = device;
 
-	if (!pmv_platform_block(dev, depth, is_durable, medium))
-		return false;
-	if (find_device("block", dev, dir))
-		add_btrfs(&walk, dir, depth);
-	return true;
-}
-
-/* find_map -- the directory of device mapper's device of a name; false: there is none */
-static bool find_map(const char *name, char dir[PATH_MAX])
-{
-	char pattern[PATH_MAX], value[NAME_MAX + 1];
-	glob_t maps = {0};
-	bool found = false;
-
-	if (!pmv_sysfs_join(pattern, pmv_platform.sysfs, "class/block/dm-*"))
-		return false;
-	if (glob(pattern, 0, NULL, &maps))
-		maps.gl_pathc = 0;
-	for (size_t i = 0; i < maps.gl_pathc && !found; i++)
-		found = pmv_sysfs_read(maps.gl_pathv[i], "dm/name", value, sizeof(value)) &&
-			!strcmp(value, name) && realpath(maps.gl_pathv[i], dir);
-	globfree(&maps);
+	*medium = (struct pmv_medium){.numa_node = -1};
+	if (found) {
+		snprintf(name, sizeof(name), "%s", basename(device));
+		add_block(&walk, device, depth);
+		add_btrfs(&walk, name, depth);
+	}
+	free(device);
 	return found;
 }
 
 bool pmv_platform_named(const char *path, dev_t *dev)
 {
 	static const char mapper[] = "/dev/mapper/", nodes[] = "/dev/";
-	char name[NAME_MAX + 1], dir[PATH_MAX], value[32];
+	char name[NAME_MAX + 1], value[32], *dir;
 	unsigned int maj, min;
 	bool found;
 
 	if (!strncmp(path, mapper, strlen(mapper))) {
-		found = find_map(path + strlen(mapper), dir);
+		dir = find_block("class/block/dm-*", "dm/name", path + strlen(mapper));
 	} else {
 		if (strncmp(path, nodes, strlen(nodes)) ||
 		    snprintf(name, sizeof(name), "class/block/%s", path + strlen(nodes)) >=
@@ -356,41 +425,46 @@ bool pmv_platform_named(const char *path, dev_t *dev)
 		/* sysfs writes cciss/c0d0 like this. */
 		for (char *at = name + strlen("class/block/"); *at; at++)
 			*at = *at == '/' ? '!' : *at;
-		found = pmv_sysfs_resolve(pmv_platform.sysfs, name, dir);
+		dir = pmv_sysfs_resolve(pmv_platform.sysfs, name);
 	}
-	if (!found || !pmv_sysfs_read(dir, "dev", value, sizeof(value)) ||
-	    sscanf(value, "%u:%u", &maj, &min) != 2)
-		return false;
-	*dev = makedev(maj, min);
-	return true;
+	found = dir && pmv_sysfs_read(dir, "dev", value, sizeof(value)) &&
+		sscanf(value, "%u:%u", &maj, &min) == 2;
+	free(dir);
+	if (found)
+		*dev = makedev(maj, min);
+	return found;
 }
 
 bool pmv_platform_dax(dev_t dev, struct pmv_medium *medium)
 {
-	char dir[PATH_MAX], subsystem[PATH_MAX];
+	char *dir = find_device("char", dev);
+	char *subsystem = dir ? pmv_sysfs_resolve(dir, "subsystem") : NULL;
+	bool dax = subsystem && !strcmp(basename(subsystem), "dax");
 
 	*medium = (struct pmv_medium){.numa_node = -1};
-	if (!find_device("char", dev, dir) || !pmv_sysfs_resolve(dir, "subsystem", subsystem) ||
-	    strcmp(basename(subsystem), "dax"))
-		return false;
-	if (to_region(dir))
+	if (dax && to_region(dir))
 		add_region(medium, dir);
-	else
+	else if (dax)
 		add_medium(medium, PMV_NONE, pmv_sysfs_node(dir),
 			   "no NVDIMM region (it may be volatile)");
-	return true;
+	free(subsystem);
+	free(dir);
+	return dax;
 }
 
 bool pmv_platform_region(const char *name, struct pmv_medium *medium)
 {
-	char link[64], dir[PATH_MAX];
+	char link[64], *dir;
+	bool found;
 
 	*medium = (struct pmv_medium){.numa_node = -1};
 	snprintf(link, sizeof(link), "bus/nd/devices/%s", name);
-	if (!pmv_sysfs_resolve(pmv_platform.sysfs, link, dir) || !to_region(dir))
-		return false;
-	add_region(medium, dir);
-	return true;
+	dir = pmv_sysfs_resolve(pmv_platform.sysfs, link);
+	found = dir && to_region(dir);
+	if (found)
+		add_region(medium, dir);
+	free(dir);
+	return found;
 }
 
 static int stat_path(const char *path, struct pmv_node *node)

@@ -2,9 +2,9 @@
 /*
  * platform.h -- what devices keep in a power failure, from sysfs
  *
- * A block device is followed through partitions, device mapper, md and loop
- * devices to the persistent memory regions, RAM disks and drives below.  The
- * weakest of them counts.
+ * A block device is followed through partitions and what has slaves (device mapper,
+ * md, bcache, DRBD), and through loop devices, to the persistent memory regions, RAM
+ * disks and drives below.  The weakest of them counts.
  *
  * libndctl and libpmem2 can't read another sysfs than the system's, as tests have to.  Of
  * all this they would replace only the reading of one attribute (persistence_domain).
@@ -46,12 +46,19 @@ struct pmv_medium {
 	char what[144];           /* the device that decided it */
 };
 
-/* Devices on top of devices: more than anybody uses, few enough for recursive calls. */
+/*
+ * Devices on top of devices: more than anybody uses, few enough for recursive calls.
+ * Applications' threads may have stacks of 64 KiB.  A file on a disk takes 12 KiB, a btrfs 6 KiB
+ * more, and each level above that 4 KiB (a loop device, overlayfs) or less than 1 KiB (others).
+ */
 #define PMV_PLATFORM_DEPTH 8
 
 /* Does msync make data in a file durable?  A loop device keeps what its file keeps. */
 typedef bool (*pmv_platform_durable)(const char *path, const struct pmv_node *node,
 				     unsigned int depth, int *numa_node);
+
+/* pmv_platform_device -- a block device's directory in sysfs; the caller frees it, or NULL */
+char *pmv_platform_device(dev_t dev);
 
 /* pmv_platform_block -- false: sysfs does not show it.  depth: how many devices are on top of it */
 bool pmv_platform_block(dev_t dev, unsigned int depth, pmv_platform_durable is_durable,

@@ -18,12 +18,20 @@ bool pmv_sysfs_parent(char *path)
 	return *path;
 }
 
-bool pmv_sysfs_join(char path[PATH_MAX], const char *dir, const char *name)
+char *pmv_sysfs_path(const char *dir, const char *name)
 {
-	if (snprintf(path, PATH_MAX, "%s/%s", dir, name) < PATH_MAX)
-		return true;
-	errno = ENAMETOOLONG;
-	return false;
+	char *path;
+
+	return asprintf(&path, "%s/%s", dir, name) < 0 ? NULL : path;
+}
+
+/* drop -- free, and leave errno as it is */
+static void drop(char *path)
+{
+	int err = errno;
+
+	free(path);
+	errno = err;
 }
 
 bool pmv_sysfs_absent(void)
@@ -33,12 +41,12 @@ bool pmv_sysfs_absent(void)
 
 bool pmv_sysfs_read(const char *dir, const char *name, char *value, int size)
 {
-	char path[PATH_MAX];
-	FILE *file;
+	char *path = pmv_sysfs_path(dir, name);
+	FILE *file = path ? fopen(path, "re") : NULL;
 	bool read;
 
+	drop(path);
 	*value = '\0';
-	file = pmv_sysfs_join(path, dir, name) ? fopen(path, "re") : NULL;
 	if (!file)
 		return false;
 	if (!fgets(value, size, file))
@@ -51,27 +59,34 @@ bool pmv_sysfs_read(const char *dir, const char *name, char *value, int size)
 
 bool pmv_sysfs_has(const char *dir, const char *name)
 {
-	char path[PATH_MAX];
+	char *path = pmv_sysfs_path(dir, name);
+	bool has = path && !access(path, F_OK);
 
-	return pmv_sysfs_join(path, dir, name) && !access(path, F_OK);
+	drop(path);
+	return has;
 }
 
-bool pmv_sysfs_resolve(const char *dir, const char *name, char target[PATH_MAX])
+char *pmv_sysfs_resolve(const char *dir, const char *name)
 {
-	char path[PATH_MAX];
+	char *path = pmv_sysfs_path(dir, name);
+	char *target = path ? realpath(path, NULL) : NULL;
 
-	return pmv_sysfs_join(path, dir, name) && realpath(path, target);
+	drop(path);
+	return target;
 }
 
 int pmv_sysfs_node(const char *device)
 {
-	char dir[PATH_MAX];
+	char *dir = strdup(device);
 	char value[16];
+	int node = -1;
 
-	snprintf(dir, sizeof(dir), "%s", device);
 	do {
-		if (pmv_sysfs_read(dir, "numa_node", value, sizeof(value)) && *value)
-			return atoi(value);
-	} while (pmv_sysfs_parent(dir));
-	return -1;
+		if (dir && pmv_sysfs_read(dir, "numa_node", value, sizeof(value)) && *value) {
+			node = atoi(value);
+			break;
+		}
+	} while (dir && pmv_sysfs_parent(dir));
+	free(dir);
+	return node;
 }

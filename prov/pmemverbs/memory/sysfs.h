@@ -3,11 +3,10 @@
 #ifndef PMV_SYSFS_H
 #define PMV_SYSFS_H
 
-#include <limits.h>
 #include <stdbool.h>
 
-/* pmv_sysfs_join -- false: the path would be too long (ENAMETOOLONG) */
-bool pmv_sysfs_join(char path[PATH_MAX], const char *dir, const char *name);
+/* pmv_sysfs_path -- dir/name, which the caller frees; NULL: no memory (ENOMEM) */
+char *pmv_sysfs_path(const char *dir, const char *name);
 
 /* pmv_sysfs_read -- its first line; false, and empty, if it does not exist or can't be read */
 bool pmv_sysfs_read(const char *dir, const char *name, char *value, int size);
@@ -21,8 +20,8 @@ bool pmv_sysfs_has(const char *dir, const char *name);
  */
 bool pmv_sysfs_absent(void);
 
-/* pmv_sysfs_resolve -- what a link, or a path with links, leads to */
-bool pmv_sysfs_resolve(const char *dir, const char *name, char target[PATH_MAX]);
+/* pmv_sysfs_resolve -- what a link, or a path with links, leads to; the caller frees it, or NULL */
+char *pmv_sysfs_resolve(const char *dir, const char *name);
 
 /* pmv_sysfs_parent -- false: there is none */
 bool pmv_sysfs_parent(char *path);

@@ -106,7 +106,7 @@ static int file_query(struct fid_domain *domain, const char *path,
 		.sector_size = found.sector_size,
 		.fua = found.fua,
 	};
-	snprintf(answer->why, sizeof(answer->why), "%s", answer->error ? mem.what : "");
+	snprintf(answer->why, sizeof(answer->why), "%.319s", answer->error ? mem.what : "");
 	snprintf(answer->file_system, sizeof(answer->file_system), "%s", found.file_system);
 	snprintf(answer->device, sizeof(answer->device), "%s", found.device);
 	return 0;

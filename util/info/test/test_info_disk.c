@@ -21,6 +21,11 @@ Test(machine, a_file_is_synced)
 	cr_expect(find(VERBS "notes", "pin"));
 	cr_expect_null(find(TCP "notes", "pin"));
 	cr_expect_not(info_loses_data(model));
+	/* in a container */
+	hide("dev/block");
+	again();
+	look("/data/log");
+	expect_text("memory/0/cache_from", "sda/queue/write_cache: write back");
 }
 
 Test(machine, a_cache_that_is_not_flushed_is_warned_of)
@@ -96,6 +101,7 @@ Test(machine, a_file_that_is_not_durable_is_data_loss)
 
 	sysfs_disk("sda1", "08:01", "write back");
 	node("/dev/sda1", "00:05", 8, S_IFBLK, "08:01");
+	point("fs/btrfs/1111-aaaa/devices/sda1", "devices/pci0000:00/sda1");
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		unlink(smaps);
 		append(smaps, "%s", "");

@@ -174,6 +174,31 @@ Test(detect, without_map_sync_a_dax_file_needs_msync)
 	cr_assert(!strstr(mem.what, "MAP_SYNC"), "%s", mem.what);
 }
 
+/* With 0, Linux leaves what a sync should write in the CPU's caches. */
+Test(detect, a_dax_file_whose_sync_writes_no_caches_back)
+{
+	static const char disk[] = REGION0 "/namespace0.0/block/pmem0";
+
+	region(REGION0, "memory_controller", "0");
+	pmem_disk();
+	mapper();
+	slave(DM, "sda", "devices/pci0/sda");
+	slave(DM, "pmem0", disk);
+	file(0, PMEM0, "/mnt/pmem/a");
+	file(1, "fd:00", "/mnt/dm/a");
+	put(disk, "dax/write_cache", "1");
+	expect(0, 1, PMV_PAGE, PMV_FILE);
+	expect(1, 1, PMV_PAGE, PMV_FILE);
+	put(disk, "dax/write_cache", "0");
+	for (uint64_t i = 0; i < 2; i++)
+		expect_refused(i, 1, FI_EOPNOTSUPP, PMV_FILE,
+			       "pmem0, for which a sync writes no CPU caches back: write 1 to "
+			       "/sys/block/pmem0/dax/write_cache");
+	/* Here the caches need not be written back. */
+	put(REGION0, "persistence_domain", "cpu_cache");
+	expect(0, 1, PMV_PAGE, PMV_FILE);
+}
+
 Test(detect, fsdax_on_a_partition)
 {
 	region(REGION0, "memory_controller", "0");

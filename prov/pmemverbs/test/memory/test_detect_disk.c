@@ -2,7 +2,10 @@
 /* test_detect_disk.c -- what is promised of files on disks, and on what only looks like a disk */
 #include "test/support/mem_system.h"
 
+#include <pthread.h>
 #include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 Test(detect, a_disk_may_be_made_of_memory)
 {
@@ -118,9 +121,19 @@ Test(detect, a_loop_device_in_a_circle)
 	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, "whose file image may be volatile");
 }
 
+/* btrfs_has -- a device, as sysfs shows it */
+static void btrfs_has(const char *uuid, const char *name, const char *dir)
+{
+	char link[128];
+
+	snprintf(link, sizeof(link), "fs/btrfs/%s/devices/%s", uuid, name);
+	point(link, dir);
+}
+
 Test(detect, btrfs)
 {
 	device("block", DISK, "devices/pci0/sda");
+	btrfs_has("1", "sda", "devices/pci0/sda");
 	device("block", "fe:00", "devices/virtual/block/zram0");
 	node("/dev/sda", DEVTMPFS, 4, S_IFBLK, DISK);
 	node("/dev/zram0", DEVTMPFS, 5, S_IFBLK, "fe:00");
@@ -162,16 +175,12 @@ Test(detect, btrfs_whose_device_has_no_node)
 
 	device("block", "08:11", "devices/pci0/sdb/sdb1");
 	put("devices/pci0/sdb/sdb1", "partition", "1");
-	put("devices/pci0/sdb/sdb1", "dev", "8:17");
-	point("class/block/sdb1", "devices/pci0/sdb/sdb1");
+	btrfs_has("1", "sdb1", "devices/pci0/sdb/sdb1");
 	device("block", "68:00", "devices/pci0/cciss!c0d0");
-	put("devices/pci0/cciss!c0d0", "dev", "104:0");
-	point("class/block/cciss!c0d0", "devices/pci0/cciss!c0d0");
+	btrfs_has("2", "cciss!c0d0", "devices/pci0/cciss!c0d0");
 	device("block", "fe:00", "devices/virtual/block/zram0");
 	device("block", "fd:00", DM);
-	put(DM, "dev", "253:0");
 	put(DM, "dm/name", "vg-root");
-	point("class/block/dm-0", DM);
 	slave(DM, "zram0", "devices/virtual/block/zram0");
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		char dev[16], tail[64];
@@ -193,13 +202,56 @@ Test(detect, btrfs_on_several_devices)
 	mount_fs(60, "00:30", "/mnt/b", "btrfs /dev/sda rw,subvolid=5");
 	file(0, "00:30", "/mnt/b/a");
 	put("fs/btrfs/features", "raid56", "1");
-	point("fs/btrfs/1111-aaaa/devices/sda", "devices/pci0/sda");
-	point("fs/btrfs/2222-bbbb/devices/zram0", "devices/virtual/block/zram0");
+	btrfs_has("1111-aaaa", "sda", "devices/pci0/sda");
+	btrfs_has("2222-bbbb", "zram0", "devices/virtual/block/zram0");
 	expect(0, 1, PMV_PAGE, PMV_FILE);
-	point("fs/btrfs/1111-aaaa/devices/zram0", "devices/virtual/block/zram0");
+	btrfs_has("1111-aaaa", "zram0", "devices/virtual/block/zram0");
 	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, "zram0, a RAM disk");
-	point("fs/btrfs/1111-aaaa/devices/zram0", "devices/gone");
+	btrfs_has("1111-aaaa", "zram0", "devices/gone");
 	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, "zram0, which can't be followed");
+}
+
+Test(detect, btrfs_whose_devices_are_not_shown)
+{
+	static const char why[] = "lies on a btrfs on sda, whose other devices can't be seen";
+
+	node("/dev/sda", DEVTMPFS, 4, S_IFBLK, DISK);
+	mount_fs(60, "00:30", "/mnt/b", "btrfs /dev/sda rw,subvolid=5");
+	file(0, "00:30", "/mnt/b/a");
+	/* there is no directory fs */
+	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, why);
+	btrfs_has("2222-bbbb", "sdb", "devices/pci0/sdb");
+	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, why);
+	btrfs_has("1111-aaaa", "sda", "devices/pci0/sda");
+	expect(0, 1, PMV_PAGE, PMV_FILE);
+	hide("fs");
+	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, why);
+}
+
+/* ---- containers in which dev/block is empty ---------------------------- */
+
+Test(detect, a_disk_whose_number_is_hidden)
+{
+	device("block", "08:11", "devices/pci0/sdb/sdb1");
+	put("devices/pci0/sdb/sdb1", "partition", "1");
+	device("block", "01:00", "devices/virtual/block/ram0");
+	mapper();
+	slave(DM, "sda", "devices/pci0/sda");
+	mount_fs(60, "08:11", "/mnt/x", "xfs /dev/sdb1 rw,logdev=/dev/ram0");
+	mount_fs(61, "00:30", "/mnt/b", "btrfs /dev/sda rw,subvolid=5");
+	mount_fs(62, "08:12", "/mnt/y", "ext4 /dev/sdb2 rw");
+	btrfs_has("1111-aaaa", "sda", "devices/pci0/sda");
+	file(0, DISK, "/data/a");
+	file(1, "fd:00", "/mnt/dm/a");
+	file(2, "00:30", "/mnt/b/a");
+	file(3, "08:11", "/mnt/x/a");
+	file(4, "08:12", "/mnt/y/a");
+	hide("dev/block");
+	expect(0, 1, PMV_PAGE, PMV_FILE);
+	expect(1, 1, PMV_PAGE, PMV_FILE);
+	expect(2, 1, PMV_PAGE, PMV_FILE);
+	expect_refused(3, 1, FI_EOPNOTSUPP, PMV_FILE, "lies on ram0, a RAM disk, too");
+	expect_refused(4, 1, FI_EOPNOTSUPP, PMV_FILE, "a device that can't be found in sysfs");
 }
 
 Test(detect, xfs_on_several_devices)
@@ -307,9 +359,11 @@ Test(detect, a_drive_whose_cache_is_not_flushed)
 Test(detect, a_device_that_drops_flushes_to_those_below)
 {
 	mapper();
+	slave(DM, "cciss!c0d0", "devices/pci0/cciss!c0d0");
 	slave(DM, "dm-1", "devices/virtual/block/dm-1");
 	slave(DM, "sdb", "devices/pci0/sdb");
 	slave("devices/virtual/block/dm-1", "sda", SDA);
+	put("devices/pci0/cciss!c0d0", "queue/write_cache", "write through");
 	put("devices/pci0/sdb", "queue/write_cache", "write through");
 	put("devices/virtual/block/dm-1", "queue/write_cache", "write through");
 	put(DM, "queue/write_cache", "write through");
@@ -328,6 +382,33 @@ Test(detect, a_device_that_drops_flushes_to_those_below)
 	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, "sda, whose cache");
 }
 
+/* unreadable -- a directory in place of an attribute */
+static void unreadable(const char *dir, const char *name)
+{
+	char path[PATH_MAX];
+
+	put(dir, name, "");
+	cr_assert(snprintf(path, sizeof(path), "%s/%s/%s", sysfs, dir, name) < PATH_MAX);
+	cr_assert(!unlink(path) && !mkdir(path, 0700));
+}
+
+Test(detect, a_drive_of_which_sysfs_fails_to_tell)
+{
+	static const char *const names[] = {"device/model", "queue/write_cache", "queue/fua",
+					    "cache_type"};
+
+	file(0, DISK, "/data/a");
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		put(SDA, "queue/write_cache", "write through");
+		expect(0, 1, PMV_PAGE, PMV_FILE);
+		unreadable(SDA, names[i]);
+		expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE,
+			       "sda, which sysfs failed to describe "
+			       "(Is a directory)");
+		put(SDA, names[i], "");
+	}
+}
+
 /* A flush of a loop device is a sync of its file. */
 Test(detect, a_loop_device_that_drops_flushes)
 {
@@ -341,3 +422,86 @@ Test(detect, a_loop_device_that_drops_flushes)
 	put("devices/virtual/block/loop0", "queue/write_cache", "write through");
 	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, "loop0, whose cache");
 }
+
+/* ---- the stack --------------------------------------------------------- */
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+#define STACK (512 << 10)
+
+static void *detect_at(void *at)
+{
+	if (at)
+		detect(*(uint64_t *) at, 1);
+	return NULL;
+}
+
+/* stack_of -- how much of a thread's stack is written, which grows downwards; NULL: for nothing */
+static size_t stack_of(uint64_t *at)
+{
+	unsigned char *stack =
+		mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t left = 0;
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	cr_assert_neq(stack, MAP_FAILED);
+	memset(stack, 0xa5, STACK);
+	cr_assert(!pthread_attr_init(&attr) && !pthread_attr_setstack(&attr, stack, STACK));
+	cr_assert(!pthread_create(&thread, &attr, detect_at, at));
+	cr_assert(!pthread_join(thread, NULL));
+	pthread_attr_destroy(&attr);
+	while (left < STACK && stack[left] == 0xa5)
+		left++;
+	munmap(stack, STACK);
+	return STACK - left;
+}
+
+/* layers -- files 0 to 5: on a partition; above that on a mapper, two loops, overlayfs; on btrfs */
+static void layers(void)
+{
+	put("devices/pci0/sda/sda1", "partition", "1");
+	device("block", DISK, "devices/pci0/sda/sda1");
+	device("block", "07:00", "devices/virtual/block/loop0");
+	device("block", "07:01", "devices/virtual/block/loop1");
+	put("devices/virtual/block/loop0", "loop/backing_file", "/mnt/dm/image");
+	put("devices/virtual/block/loop1", "loop/backing_file", "/mnt/loop0/image");
+	mapper();
+	slave(DM, "sda1", "devices/pci0/sda/sda1");
+	btrfs_has("1111-aaaa", "sda1", "devices/pci0/sda/sda1");
+	mount_fs(60, "07:00", "/mnt/loop0", "ext4 /dev/loop0 rw");
+	mount_fs(61, "07:01", "/mnt/loop1", "ext4 /dev/loop1 rw");
+	mount_fs(62, "00:30", "/o", "overlay overlay rw,lowerdir=/l,upperdir=/u,workdir=/w");
+	mount_fs(63, "00:31", "/b", "btrfs /dev/sda1 rw");
+	node("/dev/sda1", DEVTMPFS, 4, S_IFBLK, DISK);
+	node("/mnt/dm/image", "fd:00", 50, S_IFREG, "00:00");
+	node("/mnt/loop0/image", "07:00", 50, S_IFREG, "00:00");
+	node("/u", "07:01", 51, S_IFDIR, "00:00");
+	node("/o/a", "00:30", 7, S_IFREG, "00:00")->mount = 62;
+	file(0, DISK, "/data/a");
+	file(1, "fd:00", "/mnt/dm/a");
+	file(2, "07:00", "/mnt/loop0/a");
+	file(3, "07:01", "/mnt/loop1/a");
+	file(4, "00:30", "/o/a");
+	file(5, "00:31", "/b/a");
+}
+
+/* An application's threads may have 64 KiB. */
+Test(detect, files_need_little_stack)
+{
+	size_t used[6], idle;
+
+	layers();
+	/* The first time, functions of libraries are looked up. */
+	for (uint64_t i = 0; i < 6; i++)
+		expect(i, 1, PMV_PAGE, PMV_FILE);
+	idle = stack_of(NULL);
+	for (uint64_t i = 0; i < 6; i++)
+		used[i] = stack_of(&i) - idle;
+	cr_expect_lt(used[0], 16 << 10, "%zu", used[0]);
+	for (size_t i = 1; i < 5; i++)
+		cr_expect_lt(used[i], used[i - 1] + (6 << 10), "%zu: %zu", i, used[i]);
+	cr_expect_lt(used[5], used[0] + (8 << 10), "%zu", used[5]);
+}
+
+#endif

@@ -133,6 +133,7 @@ Test(detect, file_systems)
 	};
 
 	node("/dev/sda1", DEVTMPFS, 4, S_IFBLK, DISK);
+	point("fs/btrfs/1111-aaaa/devices/sda", "devices/pci0/sda");
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		char dev[16], tail[64];
 
@@ -165,6 +166,7 @@ Test(detect, names_with_blanks)
 	char source[400];
 
 	device("block", DISK, "devices/pci0/sda");
+	point("fs/btrfs/1111-aaaa/devices/sda", "devices/pci0/sda");
 	device("block", "fe:00", "devices/virtual/block/zram0");
 	mount_fs(60, "00:30", "/mnt/my\\040files", "btrfs /dev/disk/by-label/my\\134x20disk rw");
 	mount_fs(61, "00:31", "/mnt/-\\040-\\040tmpfs", "btrfs /dev/mapper/my\\040-\\040swap rw");

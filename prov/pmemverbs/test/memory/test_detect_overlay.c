@@ -130,6 +130,32 @@ Test(detect, an_upper_directory_may_not_be_durable)
 	}
 }
 
+/* What has to be done is said at the end. */
+Test(detect, a_long_upper_directory_leaves_room_for_the_end)
+{
+	static const char upper[] = "/var/lib/docker/overlay2/"
+				    "0123456789abcdef0123456789abcdef0123456789abcdef"
+				    "0123456789abcdef/diff";
+	char options[256], path[128];
+
+	device("block", "fe:00", "devices/virtual/block/dm-1234567890");
+	put("devices/virtual/block/dm-1234567890", "queue/write_cache", "write through");
+	slave("devices/virtual/block/dm-1234567890", "sda", "devices/pci0/sda");
+	put("devices/pci0/sda", "queue/write_cache", "write back");
+	mount_fs(61, "fe:00", "/var", "ext4 /dev/dm-1234567890 rw");
+	snprintf(options, sizeof(options), "overlay overlay rw,lowerdir=/l,upperdir=%s,workdir=/w",
+		 upper);
+	mount_fs(60, "00:30", "/o", options);
+	snprintf(path, sizeof(path), "/o%s/a", upper);
+	node(path, "00:30", 7, S_IFREG, "00:00")->mount = 60;
+	node(upper, "fe:00", 9, S_IFDIR, "00:00");
+	file(0, "00:30", path);
+	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, "write \"write back\" to /sys/block/dm-");
+	cr_assert(strstr(mem.what, "FI_PMEMVERBS_DOMAIN can declare what survives a power failure "
+				   "there"),
+		  "%s", mem.what);
+}
+
 /* What is at the path may be something else, and what it is called may be uncertain. */
 Test(detect, an_upper_directory_that_is_not_certain)
 {

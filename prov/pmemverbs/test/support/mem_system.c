@@ -174,11 +174,27 @@ void region(const char *dir, const char *domain, const char *numa)
 void device(const char *type, const char *dev, const char *dir)
 {
 	dev_t number = parse_dev(dev);
-	char link[PATH_MAX];
+	char link[PATH_MAX], value[32];
 
-	snprintf(link, sizeof(link), "dev/%s/%u:%u", type, major(number), minor(number));
+	snprintf(value, sizeof(value), "%u:%u", major(number), minor(number));
+	snprintf(link, sizeof(link), "dev/%s/%s", type, value);
 	put(dir, "uevent", "");
+	put(dir, "dev", value);
 	point(link, dir);
+	if (strcmp(type, "block"))
+		return;
+	snprintf(link, sizeof(link), "class/block/%s", strrchr(dir, '/') + 1);
+	point(link, dir);
+}
+
+void hide(const char *dir)
+{
+	char from[PATH_MAX], to[PATH_MAX];
+
+	cr_assert(snprintf(from, sizeof(from), "%s/%s", sysfs, dir) < PATH_MAX);
+	cr_assert(snprintf(to, sizeof(to), "%s/hidden", sysfs) < PATH_MAX);
+	cr_assert(!rename(from, to), "%s", from);
+	cr_assert(!mkdir(from, 0700));
 }
 
 /* dax -- a device DAX node /dev/NAME whose inode number is its device's minor + 100 */

@@ -52,6 +52,8 @@ struct pmv_node *node(const char *path, const char *dev, ino_t ino, mode_t mode,
 void mount_fs(unsigned int id, const char *dev, const char *where, const char *tail);
 void region(const char *dir, const char *domain, const char *numa);
 void device(const char *type, const char *dev, const char *dir);
+/* hide -- a directory is empty, as container runtimes make some of them; once in a test */
+void hide(const char *dir);
 void dax(const char *dir, const char *dev);
 void pmem_disk(void);
 void slave(const char *of, const char *name, const char *dir);
