@@ -279,12 +279,14 @@ static void add_pmem(struct walk *walk, const char *device, const char *region)
 	struct pmv_medium own = {.numa_node = -1};
 	const char *name = basename(device);
 	char cache[8] = "";
+	bool lost; /* what is in the caches */
 
 	add_region(&own, region);
-	if (own.persist == PMV_DMP &&
-	    !pmv_sysfs_read(device, "dax/write_cache", cache, sizeof(cache)) && !pmv_sysfs_absent())
+	lost = own.persist == PMV_DMP || own.persist == PMV_PAGE;
+	if (lost && !pmv_sysfs_read(device, "dax/write_cache", cache, sizeof(cache)) &&
+	    !pmv_sysfs_absent())
 		add_unread(walk->sum, name);
-	else if (own.persist == PMV_DMP && !strcmp(cache, "0"))
+	else if (lost && !strcmp(cache, "0"))
 		add_medium(walk->sum, PMV_NONE, own.numa_node,
 			   "%.20s, for which a sync writes no CPU caches back: write 1 to "
 			   "/sys/block/%.20s/dax/write_cache",

@@ -194,6 +194,8 @@ Test(detect, a_dax_file_whose_sync_writes_no_caches_back)
 		expect_refused(i, 1, FI_EOPNOTSUPP, PMV_FILE,
 			       "pmem0, for which a sync writes no CPU caches back: write 1 to "
 			       "/sys/block/pmem0/dax/write_cache");
+	put(REGION0, "persistence_domain", "");
+	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, "pmem0, for which a sync");
 	/* Here the caches need not be written back. */
 	put(REGION0, "persistence_domain", "cpu_cache");
 	expect(0, 1, PMV_PAGE, PMV_FILE);
