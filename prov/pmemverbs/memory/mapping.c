@@ -145,15 +145,24 @@ static int detect_sync(const struct place *place, const struct pmv_medium *mediu
 	return promise(place, medium);
 }
 
+/* loses -- what does not keep what msync writes; or NULL */
+static const char *loses(const struct pmv_medium *medium)
+{
+	if (medium->known && medium->persist == PMV_NONE)
+		return medium->what;
+	return *medium->unsynced ? medium->unsynced : NULL;
+}
+
 /* detect_page -- a file that msync makes durable, with or without the page cache */
 static int detect_page(const struct place *place, const char *fs, const struct pmv_medium *medium)
 {
 	bool dax = medium->known && medium->persist >= PMV_DMP;
+	const char *loser = loses(medium);
 	struct pmv_mem *mem = place->mem;
 
 	mem->backing = PMV_FILE;
-	if (medium->known && medium->persist == PMV_NONE)
-		return REFUSE(place, "lies on %s" DECLARE, medium->what);
+	if (loser)
+		return REFUSE(place, "lies on %s" DECLARE, loser);
 	mem->persist = PMV_PAGE;
 	snprintf(mem->what, sizeof(mem->what), "%s%s%s, %s%sdurable by msync%s", place->name,
 		 *fs ? " on " : "", fs, medium->what, *medium->what ? ", " : "",
@@ -191,6 +200,7 @@ static int check_others(const struct place *place, unsigned int depth)
 {
 	const char *const others[] = {place->fs.realtime, place->fs.log};
 	struct pmv_medium medium;
+	const char *loser;
 	dev_t dev;
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
@@ -202,8 +212,9 @@ static int check_others(const struct place *place, unsigned int depth)
 			return REFUSE(place,
 				      "lies on %.80s, too, which can't be found in sysfs" DECLARE,
 				      path);
-		if (medium.persist == PMV_NONE)
-			return REFUSE(place, "lies on %s, too" DECLARE, medium.what);
+		loser = loses(&medium);
+		if (loser)
+			return REFUSE(place, "lies on %s, too" DECLARE, loser);
 	}
 	return 0;
 }

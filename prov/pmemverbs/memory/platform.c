@@ -286,13 +286,13 @@ static void add_pmem(struct walk *walk, const char *device, const char *region)
 	if (lost && !pmv_sysfs_read(device, "dax/write_cache", cache, sizeof(cache)) &&
 	    !pmv_sysfs_absent())
 		add_unread(walk->sum, name);
-	else if (lost && !strcmp(cache, "0"))
-		add_medium(walk->sum, PMV_NONE, own.numa_node,
-			   "%.20s, for which a sync writes no CPU caches back: write 1 to "
-			   "/sys/block/%.20s/dax/write_cache",
-			   name, name);
 	else
 		add_medium(walk->sum, own.persist, own.numa_node, "%s", own.what);
+	if (lost && !strcmp(cache, "0"))
+		snprintf(walk->sum->unsynced, sizeof(walk->sum->unsynced),
+			 "%.20s, for which a sync writes no CPU caches back: write 1 to "
+			 "/sys/block/%.20s/dax/write_cache",
+			 name, name);
 }
 
 static void add_drive(struct walk *walk, const char *device)

@@ -44,6 +44,7 @@ struct pmv_medium {
 	enum pmv_persist persist; /* PMV_NONE: volatile; PMV_PAGE: keeps what msync writes */
 	int numa_node;            /* -1: unknown, or several */
 	char what[144];           /* the device that decided it */
+	char unsynced[144];       /* a device with DAX that needs MAP_SYNC; empty: none */
 };
 
 /*

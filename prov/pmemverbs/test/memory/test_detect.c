@@ -186,6 +186,7 @@ Test(detect, a_dax_file_whose_sync_writes_no_caches_back)
 	slave(DM, "pmem0", disk);
 	file(0, PMEM0, "/mnt/pmem/a");
 	file(1, "fd:00", "/mnt/dm/a");
+	sync_file(2, PMEM0, "/mnt/pmem/b");
 	put(disk, "dax/write_cache", "1");
 	expect(0, 1, PMV_PAGE, PMV_FILE);
 	expect(1, 1, PMV_PAGE, PMV_FILE);
@@ -194,6 +195,7 @@ Test(detect, a_dax_file_whose_sync_writes_no_caches_back)
 		expect_refused(i, 1, FI_EOPNOTSUPP, PMV_FILE,
 			       "pmem0, for which a sync writes no CPU caches back: write 1 to "
 			       "/sys/block/pmem0/dax/write_cache");
+	expect(2, 1, PMV_DMP, PMV_FSDAX);
 	put(REGION0, "persistence_domain", "");
 	expect_refused(0, 1, FI_EOPNOTSUPP, PMV_FILE, "pmem0, for which a sync");
 	/* Here the caches need not be written back. */
