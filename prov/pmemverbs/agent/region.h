@@ -118,8 +118,11 @@ struct pmv_region *pmv_region_find(struct pmv_regions *regions, uint32_t key);
 
 /* pmv_region_hold -- the same, if a region that was found before still exists */
 struct pmv_region *pmv_region_hold(struct pmv_regions *regions, uint32_t key, uint64_t serial);
+
+/* pmv_region_tell_unused -- pmv_region_put: to those who wait until they can remove a region */
 void pmv_region_tell_unused(struct pmv_regions *regions);
 
+/* pmv_region_put -- give a reference back */
 static inline void pmv_region_put(struct pmv_regions *regions, struct pmv_region *region)
 {
 	/* Behind this the region may be gone. */

@@ -16,7 +16,7 @@
 #include "base/log.h"
 
 enum {
-	/* So often the kernel is asked, 1 ms apart, while it takes nothing and nothing ends. */
+	/* How often the kernel is asked, 1 ms apart, while it takes no write and none ends. */
 	TRIES_TO_WRITE = 1000,
 	TRIES_TO_OPEN = 10,
 };
