@@ -18,7 +18,7 @@ struct cp_kept {
 	bool skipped; /* something that says nothing */
 	/* Not durable, or not known to be so; and if so, why. */
 	bool doubtful, in_memory;
-	char why[320];
+	char why[512]; /* as large as the provider's */
 };
 
 /* cp_kept_look -- at an open file or directory; all on one file system are alike */

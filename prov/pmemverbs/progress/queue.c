@@ -482,8 +482,7 @@ static int make_waitable(struct pmv_queue *queue)
 		return 0;
 	event.events |= EPOLLET;
 	queue->news_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (queue->news_fd < 0 ||
-	    epoll_ctl(queue->news_fd, EPOLL_CTL_ADD, queue->core_fd, &event))
+	if (queue->news_fd < 0 || epoll_ctl(queue->news_fd, EPOLL_CTL_ADD, queue->core_fd, &event))
 		return -errno;
 	return 0;
 }
