@@ -138,9 +138,11 @@ static int keep_file(int dir, const char *name)
 			err = len ? errno : 0;
 			break;
 		}
+		errno = EIO; /* of a short write */
 		if (pwrite(fd, bytes, (size_t) len, at) != len)
-			err = EIO;
+			err = errno;
 	}
+	sodium_memzero(bytes, sizeof(bytes));
 	if (!err && note_sync(fsync(fd)))
 		err = errno;
 	close(fd);
