@@ -7,7 +7,7 @@
 TESTS = \
 	test_cancel test_fork_lock test_listener test_silence test_text_socket \
 	test_admission test_keys test_noise test_replay test_ticket test_ticket_client test_ticket_link test_ticket_server \
-	test_blocks test_detect test_direct test_dirty test_file test_file_part test_guard test_key test_ring \
+	test_blocks test_detect test_detect_stack test_direct test_dirty test_file test_file_part test_guard test_key test_ring \
 	test_info test_info_entries test_length \
 	test_op test_queue \
 	test_direct_sync test_flush test_flush_effect test_agent test_chain test_complaint test_hint test_idle test_idle_plan test_status_query test_mailbox test_quiet test_receive_tracker test_region test_region_sync \
@@ -63,6 +63,7 @@ test_detect_SOURCES = %D%/memory/test_detect.c %D%/memory/test_detect_files.c \
 	%D%/memory/test_detect_dimm.c %D%/memory/test_detect_disk.c \
 	%D%/memory/test_detect_input.c %D%/memory/test_detect_overlay.c \
 	%D%/memory/test_detect_own.c $(mem_system_sources)
+test_detect_stack_SOURCES = %D%/memory/test_detect_stack.c $(mem_system_sources)
 test_blocks_SOURCES = %D%/memory/test_blocks.c
 test_direct_SOURCES = %D%/memory/test_direct.c %D%/memory/test_direct_open.c $(drive_sources)
 test_dirty_SOURCES = %D%/memory/test_dirty.c

@@ -255,6 +255,15 @@ int detect(uint64_t at, uint64_t len)
 	return ret;
 }
 
+/* btrfs_has -- a device, as sysfs shows it */
+void btrfs_has(const char *uuid, const char *name, const char *dir)
+{
+	char link[128];
+
+	snprintf(link, sizeof(link), "fs/btrfs/%s/devices/%s", uuid, name);
+	point(link, dir);
+}
+
 void mapper(void)
 {
 	device("block", "fd:00", DM);

@@ -65,6 +65,7 @@ int detect(uint64_t at, uint64_t len);
 void append(const char *path, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void make_parents(const char *path);
 void mapper(void);
+void btrfs_has(const char *uuid, const char *name, const char *dir);
 size_t load(const char *path, char *buf, size_t size);
 void store(const char *path, const char *buf, size_t len);
 
