@@ -145,7 +145,7 @@ test_chain_ops_SOURCES = %D%/objects/test_chain_ops.c %D%/objects/test_chain_com
 test_cntr_SOURCES = %D%/objects/test_cntr.c
 test_cq_SOURCES = %D%/objects/test_cq.c
 test_cq_look_SOURCES = %D%/objects/test_cq_look.c
-test_cq_look_LDFLAGS = -Wl,--wrap=clock_gettime -Wl,--wrap=nanosleep,--wrap=poll
+test_cq_look_LDFLAGS = -Wl,--wrap=clock_gettime -Wl,--wrap=nanosleep,--wrap=poll,--wrap=pthread_setcancelstate
 test_ep_SOURCES = %D%/objects/test_ep.c
 test_eq_SOURCES = %D%/objects/test_eq.c %D%/objects/test_eq_sread.c
 test_file_ops_SOURCES = %D%/objects/test_file_ops.c $(drive_sources)

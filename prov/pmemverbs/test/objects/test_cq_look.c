@@ -288,6 +288,35 @@ Test(cq_look, naps_if_the_core_says_for_ever_that_there_is_work)
 	pair_close(pair);
 }
 
+/* Another thread reads an entry just before this one sleeps, and another entry is there. */
+static struct pmv_cq *read_by_another;
+
+int __real_pthread_setcancelstate(int state, int *old);
+int __wrap_pthread_setcancelstate(int state, int *old);
+
+int __wrap_pthread_setcancelstate(int state, int *old)
+{
+	if (read_by_another && !old)
+		atomic_store(&read_by_another->vain_looks, 0);
+	return __real_pthread_setcancelstate(state, old);
+}
+
+Test(cq_look, does_not_wait_for_the_descriptor_alone_while_the_core_has_work)
+{
+	struct pair *pair = open_pair();
+
+	pair->home->core.manual_progress = pair->home->fake.holds_message = true;
+	stuck.quiet = true;
+	read_by_another = pmv_to_cq(pair->home->cq);
+	wait_stuck(pair, -FI_EAGAIN);
+	read_by_another = NULL;
+	cr_expect_gt(stuck.count, 0);
+	cr_expect_eq(stuck.waits, 0, "it would sleep for ever");
+	pair->home->fake.holds_message = false;
+	pair->home->core.manual_progress = stuck.quiet = false;
+	pair_close(pair);
+}
+
 Test(cq_look, is_not_delayed_by_naps_if_there_are_entries)
 {
 	struct pair *pair = open_pair();
