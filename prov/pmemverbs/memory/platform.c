@@ -328,6 +328,7 @@ static void add_leaf(struct walk *walk, const char *device)
 		add_drive(walk, device);
 	free(region);
 }
+
 /* add_block -- device: its directory in sysfs; of a partition it becomes that of the disk */
 static void add_block(struct walk *walk, char *device, unsigned int depth)
 {
@@ -355,24 +356,26 @@ static void add_block(struct walk *walk, char *device, unsigned int depth)
 	walk->caches |= beside;
 }
 
-/* add_btrfs -- all devices of the btrfs of which the one of this name is a part */
-static void add_btrfs(struct walk *walk, const char *name, unsigned int depth)
+/* add_btrfs -- all devices of the btrfs of which this one is a part; device: as for add_block */
+static void add_btrfs(struct walk *walk, char *device, unsigned int depth)
 {
+	const char *name = basename(device);
 	char names[NAME_MAX + 1], *pattern;
 	glob_t found = {0};
+	bool shown;
 	int ret;
 
 	snprintf(names, sizeof(names), "fs/btrfs/*/devices/%.200s", name);
 	pattern = pmv_sysfs_path(pmv_platform.sysfs, names);
 	ret = pattern ? glob(pattern, GLOB_ERR, NULL, &found) : GLOB_NOSPACE;
-	if (!ret) {
-		pmv_sysfs_parent(found.gl_pathv[0]);
+	shown = !ret && pmv_sysfs_parent(found.gl_pathv[0]) &&
 		add_links(walk, found.gl_pathv[0], name, depth);
-	} else if (ret == GLOB_NOMATCH || (ret == GLOB_ABORTED && pmv_sysfs_absent())) {
-		/* systemd-nspawn hides them. */
+	if (!shown && ret != GLOB_NOSPACE && (ret != GLOB_ABORTED || pmv_sysfs_absent())) {
+		/* systemd-nspawn hides them.  If this one keeps nothing, that is what is said. */
+		add_block(walk, device, depth);
 		add_medium(walk->sum, PMV_NONE, -1,
 			   "a btrfs on %.50s, whose other devices can't be seen", name);
-	} else {
+	} else if (!shown) {
 		add_unread(walk->sum, name);
 	}
 	globfree(&found);
@@ -397,15 +400,12 @@ bool pmv_platform_btrfs(dev_t dev, unsigned int depth, pmv_platform_durable is_d
 			struct pmv_medium *medium)
 {
 	struct walk walk = {.sum = medium, .is_durable = is_durable};
-	char *device = pmv_platform_device(dev), name[NAME_MAX + 1];
+	char *device = pmv_platform_device(dev);
 	bool found = device;
 
 	*medium = (struct pmv_medium){.numa_node = -1};
-	if (found) {
-		snprintf(name, sizeof(name), "%s", basename(device));
-		add_block(&walk, device, depth);
-		add_btrfs(&walk, name, depth);
-	}
+	if (found)
+		add_btrfs(&walk, device, depth);
 	free(device);
 	return found;
 }
