@@ -109,8 +109,8 @@ static void expect_all(const struct world *world, const struct kv_store *store)
 	cr_assert_eq(used, KEYS - 1, "%u buffers are in use", used);
 }
 
-/* live -- a store with keys; its second start loses power at that moment, and the third does not */
-static void live(struct world *world, unsigned int last)
+/* begin -- a store with keys, whose target has ended */
+static void begin(struct world *world)
 {
 	struct kv_counts found;
 	struct kv_store store;
@@ -119,6 +119,15 @@ static void live(struct world *world, unsigned int last)
 	for (uint64_t key = 0; key < KEYS; key++)
 		put(world, &store, key, key == 3);
 	kv_store_close(&store);
+}
+
+/* live -- a store with keys; its second start loses power at that moment, and the third does not */
+static void live(struct world *world, unsigned int last)
+{
+	struct kv_counts found;
+	struct kv_store store;
+
+	begin(world);
 	cr_assert_neq(start(world, &store, 0x10000, last, &found), 0);
 	kv_store_close(&store);
 	lose_power(world);
@@ -193,10 +202,7 @@ static void live_on(struct world *world, unsigned int last)
 	struct kv_counts counts;
 	struct kv_store store;
 
-	cr_assert_eq(start(world, &store, 0, 100, &counts), 0);
-	for (uint64_t key = 0; key < KEYS; key++)
-		put(world, &store, key, key == 3);
-	kv_store_close(&store);
+	begin(world);
 	cr_assert_neq(start(world, &store, 0x10000, 3, &counts), 0);
 	kv_store_close(&store);
 	world->clean = true;
