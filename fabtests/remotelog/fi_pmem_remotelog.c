@@ -216,7 +216,7 @@ static int append_single(struct initiator *it, uint64_t notice)
 
 static int append_pair(struct initiator *it, uint64_t notice)
 {
-	int ret = write_record(it, 0);
+	int ret = write_record(it, FI_MORE);
 
 	if (!ret)
 		ret = write_tail(it, COMMIT | FI_FENCE | notice);

@@ -7,6 +7,7 @@
 #include <rdma/fi_errno.h>
 
 #include "address.h"
+#include "post.h"
 #include "provider.h"
 
 /* How long the way to a peer is looked for. */
@@ -78,6 +79,8 @@ static int cm_shutdown(struct fid_ep *fid, uint64_t flags)
 	(void) flags;
 	if (!ep->id)
 		return 0;
+	if (ep->sends)
+		pmr_post_batch(ep);
 	/* There is no connection yet: the answer is refused. */
 	if (ep->owner.held)
 		return rdma_reject(ep->id, NULL, 0) ? -errno : 0;

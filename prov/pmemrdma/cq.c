@@ -11,6 +11,7 @@
 #include <rdma/fi_errno.h>
 
 #include "fabric.h"
+#include "post.h"
 #include "provider.h"
 
 #define DEFAULT_SIZE 1024
@@ -124,6 +125,7 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 	ssize_t ret;
 
 	pthread_mutex_lock(&cq->lock);
+	pmr_post_batches(cq);
 	ret = read_locked(cq, buf, count);
 	pthread_mutex_unlock(&cq->lock);
 	return ret;
@@ -217,6 +219,7 @@ int pmr_cq_trywait(struct pmr_cq *cq)
 	if (!cq->channel)
 		return -FI_EINVAL;
 	pthread_mutex_lock(&cq->lock);
+	pmr_post_batches(cq);
 	ret = STAILQ_EMPTY(&cq->ready) ? arm(cq) : -FI_EAGAIN;
 	pthread_mutex_unlock(&cq->lock);
 	/* A signal that came meanwhile may have been taken for one of before. */

@@ -45,6 +45,8 @@ struct pmr_cq {
 	pthread_mutex_t lock; /* of all below, but atomics */
 	STAILQ_HEAD(, pmr_slot) ready;
 	SLIST_HEAD(, pmr_shared) shared;
+	LIST_HEAD(, pmr_ep)
+	batches;             /* endpoints with requests that wait for the next one: post.h */
 	unsigned unacked;    /* events */
 	bool told;           /* that not all receives have room */
 	bool lost;           /* the device is gone, and what it had told can't be read any more */

@@ -9,6 +9,7 @@
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_errno.h>
 
+#include "post.h"
 #include "post_ops.h"
 #include "provider.h"
 
@@ -47,8 +48,11 @@ static int destroy_qp(struct pmr_ep *ep)
  */
 static int stop(struct pmr_ep *ep)
 {
-	int ret = ep->qp ? destroy_qp(ep) : 0;
+	int ret;
 
+	/* Others may read the queue meanwhile. */
+	pmr_drop_batch(ep);
+	ret = ep->qp ? destroy_qp(ep) : 0;
 	if (!ret && (ep->sends || ep->receives))
 		ret = drain(ep);
 	if (ret)

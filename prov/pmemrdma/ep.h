@@ -13,6 +13,8 @@
 #include "cq.h"
 #include "eq.h"
 
+struct pmr_request;
+
 struct pmr_srx {
 	struct fid_ep ep_fid;
 	struct pmr_domain *domain;
@@ -39,6 +41,14 @@ struct pmr_ep {
 	pthread_mutex_t recv_lock;
 	struct pmr_queue *sends;
 	struct pmr_queue *receives; /* the shared ones, with srx */
+	/*
+	 * Requests with FI_MORE, which go with the next one: post.h.  They have slots and room.
+	 * `listed`: the endpoint is in tx_cq->batches.  The send_lock guards all of it.
+	 */
+	struct pmr_request *batch;
+	unsigned batched;
+	bool listed;
+	LIST_ENTRY(pmr_ep) next_batch;
 	size_t inject_size;
 	bool always;          /* each request completes, whatever its flags */
 	bool plain_wanted;    /* a request without flags completes */

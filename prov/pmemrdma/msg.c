@@ -17,7 +17,7 @@ static ssize_t post_send(struct pmr_ep *ep, const struct fi_msg *msg, uint64_t f
 		return ret;
 	if (immediate)
 		request.wr.imm_data = pmr_immediate(msg->data);
-	return pmr_post_one(ep, &request);
+	return pmr_post_write(ep, &request, flags);
 }
 
 static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)

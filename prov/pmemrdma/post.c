@@ -2,6 +2,11 @@
 /* post.c -- work requests on their way to the device */
 #include "flush.h"
 
+#include <stdlib.h>
+
+#include "pmemrdma_post.h"
+#include "provider.h"
+
 /*
  * negative -- as ibv_post_* fail: no room is no error.  Some drivers return a negative errno, and
  * some say no more than -1, so the sign tells nothing.
@@ -180,21 +185,145 @@ static unsigned post_all(struct pmr_ep *ep, struct pmr_request *requests, unsign
 	return posted;
 }
 
-static ssize_t post_locked(struct pmr_ep *ep, struct pmr_request *requests, unsigned count)
+/* take_room -- for these: 0 or a negative fi_errno.  Holds the lock. */
+static int take_room(struct pmr_ep *ep, const struct pmr_request *requests, unsigned count)
 {
-	struct pmr_queue *queue = ep->sends;
-	unsigned posted;
 	int err = check_kept(ep, requests, count);
 
 	if (err)
 		return err;
-	if (pmr_queue_room(queue) < count || !pmr_cq_take(ep->tx_cq, (int) count))
-		return -FI_EAGAIN;
+	return pmr_queue_room(ep->sends) >= count && pmr_cq_take(ep->tx_cq, (int) count)
+		       ? 0
+		       : -FI_EAGAIN;
+}
+
+/* Requests that wait for the next one */
+
+/*
+ * join -- what waits, and these behind it.  What waits was accepted: if the device refuses it the
+ * connection ends, so that it completes with an error in its turn, or, if the device takes it not
+ * even then, when the endpoint is closed.
+ */
+static unsigned join(struct pmr_ep *ep, const struct pmr_request *requests, unsigned count,
+		     int *err)
+{
+	struct pmr_request all[2 * PMEMRDMA_MAX_LIST];
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	unsigned waited = ep->batched, posted;
+	int ignored;
+
+	memcpy(all, ep->batch, waited * sizeof(all[0]));
+	memcpy(&all[waited], requests, count * sizeof(all[0]));
+	for (unsigned i = 0; i < waited + count; i++) {
+		all[i].wr.sg_list = all[i].sge;
+		all[i].wr.next = i + 1 < waited + count ? &all[i + 1].wr : NULL;
+	}
+	ep->batched = 0;
+	posted = post_all(ep, all, waited + count, err);
+	if (posted >= waited)
+		return posted - waited;
+	PMR_WARN(EP_DATA,
+		 "the device refuses a request that was accepted with FI_MORE (%s): the "
+		 "connection ends\n",
+		 fi_strerror((int) -negative(*err)));
+	ibv_modify_qp(ep->qp, &attr, IBV_QP_STATE);
+	post_all(ep, &all[posted], waited - posted, &ignored);
+	return 0;
+}
+
+/* unlist -- holds both locks */
+static void unlist(struct pmr_ep *ep)
+{
+	if (ep->listed)
+		LIST_REMOVE(ep, next_batch);
+	ep->listed = false;
+}
+
+static void post_batch(struct pmr_ep *ep)
+{
+	int err;
+
+	if (ep->batched)
+		join(ep, NULL, 0, &err);
+}
+
+void pmr_post_batch(struct pmr_ep *ep)
+{
+	pthread_mutex_lock(&ep->send_lock);
+	post_batch(ep);
+	pthread_mutex_unlock(&ep->send_lock);
+}
+
+void pmr_drop_batch(struct pmr_ep *ep)
+{
+	if (!ep->batch)
+		return;
+	pthread_mutex_lock(&ep->send_lock);
+	pthread_mutex_lock(&ep->tx_cq->lock);
+	unlist(ep);
+	pthread_mutex_unlock(&ep->tx_cq->lock);
+	ep->batched = 0;
+	pthread_mutex_unlock(&ep->send_lock);
+	free(ep->batch);
+	ep->batch = NULL;
+}
+
+/* An endpoint that somebody posts to right now is left out: he posts what waits, or adds to it. */
+void pmr_post_batches(struct pmr_cq *cq)
+{
+	struct pmr_ep *ep, *next;
+
+	for (ep = LIST_FIRST(&cq->batches); ep; ep = next) {
+		next = LIST_NEXT(ep, next_batch);
+		if (pthread_mutex_trylock(&ep->send_lock))
+			continue;
+		post_batch(ep);
+		unlist(ep);
+		pthread_mutex_unlock(&ep->send_lock);
+	}
+}
+
+/* may_wait -- there is a connection, and memory.  Holds the lock. */
+static bool may_wait(struct pmr_ep *ep)
+{
+	if (ep->batched == PMEMRDMA_MAX_LIST || !pmr_ep_depth(ep))
+		return false;
+	if (!ep->batch)
+		ep->batch = calloc(PMEMRDMA_MAX_LIST, sizeof(*ep->batch));
+	return ep->batch;
+}
+
+/* add -- to what waits; it has its slot and its room from here on.  Holds the lock. */
+static void add(struct pmr_ep *ep, struct pmr_request *request)
+{
+	prepare(ep, request, 1);
+	count_unsignalled(ep->sends, request, 1);
+	pmr_queue_posted(ep->sends, 1);
+	ep->batch[ep->batched++] = *request;
+	if (ep->listed)
+		return;
+	pthread_mutex_lock(&ep->tx_cq->lock);
+	LIST_INSERT_HEAD(&ep->tx_cq->batches, ep, next_batch);
+	pthread_mutex_unlock(&ep->tx_cq->lock);
+	ep->listed = true;
+}
+
+static ssize_t post_locked(struct pmr_ep *ep, struct pmr_request *requests, unsigned count)
+{
+	struct pmr_queue *queue = ep->sends;
+	unsigned posted;
+	int err = take_room(ep, requests, count);
+
+	if (err) {
+		post_batch(ep);
+		return err;
+	}
 	prepare(ep, requests, count);
 	if (ep->extended)
 		note_kept(queue, 0, count, 1);
 	/* They may complete before this returns, and be read by another thread. */
-	posted = post_all(ep, requests, count, &err);
+	posted =
+		ep->batched ? join(ep, requests, count, &err) : post_all(ep, requests, count, &err);
 	if (posted < count) {
 		pmr_cq_give(ep->tx_cq, (int) (count - posted));
 		note_kept(queue, posted, count, -1);
@@ -214,6 +343,23 @@ ssize_t pmr_post(struct pmr_ep *ep, struct pmr_request *requests, unsigned count
 	ret = post_locked(ep, requests, count);
 	pthread_mutex_unlock(&ep->send_lock);
 	return ret;
+}
+
+ssize_t pmr_post_write(struct pmr_ep *ep, struct pmr_request *request, uint64_t flags)
+{
+	ssize_t ret;
+
+	if (!(flags & FI_MORE) || (flags & FI_INJECT) || !ep->qp || !ep->sends)
+		return pmr_post_one(ep, request);
+	pthread_mutex_lock(&ep->send_lock);
+	if (!may_wait(ep))
+		ret = post_locked(ep, request, 1);
+	else if (!(ret = take_room(ep, request, 1)))
+		add(ep, request);
+	else
+		post_batch(ep);
+	pthread_mutex_unlock(&ep->send_lock);
+	return ret < 0 ? ret : 0;
 }
 
 static void set_receive(struct pmr_slot *slot, void *context)

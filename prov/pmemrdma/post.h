@@ -39,6 +39,21 @@ static inline bool pmr_is_extended(const struct pmr_request *request)
 	return request->flush || request->wr.opcode == IBV_WR_ATOMIC_WRITE;
 }
 
+/*
+ * pmr_post_write -- a write or a message with these flags: 0 or a negative fi_errno.  With FI_MORE
+ * it may wait for the next request, and be posted with that, by one doorbell.  Nothing waits for
+ * a caller that does not come: who reads the completion queue, or is to sleep for it, posts what
+ * waits.  Data that are the caller's again behind the call (FI_INJECT) do not wait.
+ */
+ssize_t pmr_post_write(struct pmr_ep *ep, struct pmr_request *request, uint64_t flags);
+
+/* pmr_post_batch -- what waits; pmr_drop_batch -- it waits no more: the endpoint has ended */
+void pmr_post_batch(struct pmr_ep *ep);
+void pmr_drop_batch(struct pmr_ep *ep);
+
+/* pmr_post_batches -- of all endpoints of the queue, whose lock is held */
+void pmr_post_batches(struct pmr_cq *cq);
+
 /* pmr_post_one -- 0 or a negative fi_errno */
 static inline ssize_t pmr_post_one(struct pmr_ep *ep, struct pmr_request *request)
 {

@@ -40,7 +40,7 @@ static ssize_t post_write(struct pmr_ep *ep, const struct fi_msg_rma *msg, uint6
 	if (immediate)
 		request.wr.imm_data = pmr_immediate(msg->data);
 	pmr_fill_place(&request, msg->rma_iov->addr, msg->rma_iov->key);
-	return pmr_post_one(ep, &request);
+	return pmr_post_write(ep, &request, flags);
 }
 
 static ssize_t rma_readmsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)

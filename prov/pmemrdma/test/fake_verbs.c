@@ -474,7 +474,7 @@ static int post_send(struct ibv_qp *fid, struct ibv_send_wr *wr, struct ibv_send
 	fake.doorbells++;
 	for (; wr; wr = wr->next) {
 		*bad = wr;
-		if (fake.accept_at_most && accepted == fake.accept_at_most)
+		if (fake.accept_at_most && accepted >= fake.accept_at_most)
 			return fake_refusal();
 		if (fake_fails("ibv_post_send"))
 			return fake_refusal();

@@ -35,7 +35,7 @@ struct fake {
 	int references;          /* to the devices */
 	int resizes;             /* of completion queues */
 	int doorbells;           /* calls of ibv_post_send and ibv_wr_complete */
-	int accept_at_most;      /* of a list's requests, if not 0 */
+	int accept_at_most;      /* of a list's requests, if not 0; -1: none */
 	int refusal;             /* what a post that fails returns; 0: EINVAL */
 	struct rdma_cm_id *id;   /* the latest one */
 	struct ibv_qp *qp;       /* the latest one */

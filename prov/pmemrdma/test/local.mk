@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # local.mk -- the unit tests of pmemrdma, over libraries without a device; %D% is this directory
 
-pmemrdma_tests = test_rdma_calls test_rdma_connect test_rdma_failures test_rdma_post test_rdma_removed test_rdma_room
+pmemrdma_tests = test_rdma_calls test_rdma_connect test_rdma_failures test_rdma_more test_rdma_post test_rdma_removed test_rdma_room
 if HAVE_RDMA_FLUSH
 pmemrdma_tests += test_rdma_flush_post
 else
@@ -29,6 +29,8 @@ test_rdma_failures_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=strdup,--wra
 	-Wl,--wrap=eventfd,--wrap=epoll_create1,--wrap=epoll_ctl,--wrap=fcntl,--wrap=getaddrinfo
 test_rdma_flush_post_SOURCES = %D%/test_rdma_flush_post.c $(pmemrdma_rig)
 test_rdma_flush_post_LDADD = $(pmemrdma_libs)
+test_rdma_more_SOURCES = %D%/test_rdma_more.c $(pmemrdma_rig)
+test_rdma_more_LDADD = $(pmemrdma_libs)
 test_rdma_post_SOURCES = %D%/test_rdma_post.c $(pmemrdma_rig)
 test_rdma_post_LDADD = $(pmemrdma_libs)
 test_rdma_removed_SOURCES = %D%/test_rdma_removed.c $(pmemrdma_rig)

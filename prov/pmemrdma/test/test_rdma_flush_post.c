@@ -83,6 +83,26 @@ Test(rdma_flush_post, rings_once_with_its_write_and_completes_once)
 	link_close(link);
 }
 
+/* A record that waits for its tail, and all that makes both durable. */
+Test(rdma_flush_post, an_append_rings_once)
+{
+	struct link *link = opened(7, 16);
+	struct pmemrdma_request list[3] = {flush_of(0x1000, 300), link_pair(link)[0],
+					   flush_of(0x1000, 8)};
+
+	list[0].flags = 0;
+	list[1].kind = PMEMRDMA_ATOMIC_WRITE;
+	cr_assert_eq(link_write(link, 300, FI_MORE, NULL), 0);
+	cr_expect_eq(fake.doorbells, 0);
+	cr_assert_eq(link_lists(link)->post(link->ep, list, 3), 3);
+	cr_expect_eq(fake.doorbells, 1);
+	cr_expect_eq(fake_waiting(fake.qp), 4U);
+	cr_expect_eq(fake_sends(fake.qp)[0].opcode, IBV_WR_RDMA_WRITE);
+	cr_expect_eq(fake_sends(fake.qp)[1].opcode, IBV_WR_FLUSH);
+	cr_expect_eq(fake_sends(fake.qp)[2].opcode, IBV_WR_ATOMIC_WRITE);
+	link_close(link);
+}
+
 Test(rdma_flush_post, has_each_type_and_selectivity)
 {
 	struct link *link = opened(3, 16);

@@ -20,6 +20,8 @@ static struct pmv_step *add_request(struct pmv_plan *plan, bool read_back)
 
 	if (read_back)
 		add(plan, PMV_STEP_READ_BACK);
+	else if (plan->count && plan->count == plan->data + 1U)
+		plan->steps[plan->data].more = true;
 	plan->ask = plan->count;
 	ask = add(plan, PMV_STEP_ASK);
 	/* The request must not pass those READs. */

@@ -36,6 +36,7 @@ struct pmv_step {
 	bool immediate; /* DATA takes immediate data along; ASK has the agent notify */
 	bool payload;   /* ASK takes the data along, and the agent stores them */
 	bool delivered; /* DATA complete when they are in place */
+	bool more;      /* the core gets the next request at once (FI_MORE) */
 };
 
 /* The longest: FLUSH_BEFORE, DATA, FLUSH, READ_BACK, ASK, AWAIT, IMMEDIATE. */

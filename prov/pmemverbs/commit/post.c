@@ -267,7 +267,8 @@ static inline uint64_t data_flags(const struct pmv_run *run, const struct pmv_st
 	else if (submission->what & FI_MSG)
 		kept |= FI_REMOTE_CQ_DATA;
 	return (submission->flags & kept) | (step->immediate ? FI_REMOTE_CQ_DATA : 0) |
-	       (step->delivered ? FI_DELIVERY_COMPLETE : 0) | FI_COMPLETION | fence;
+	       (step->delivered ? FI_DELIVERY_COMPLETE : 0) | (step->more ? FI_MORE : 0) |
+	       FI_COMPLETION | fence;
 }
 
 PMV_ALWAYS_INLINE ssize_t post_data(struct pmv_run *run, const struct pmv_step *step,

@@ -538,6 +538,9 @@ static void expect_flags(const struct pmv_plan *plan, const struct plan_case *on
 		cr_expect(!step->payload || (ask && one->facts.stored));
 		cr_expect(!data || step->fence == one->facts.fenced);
 		cr_expect(!step->delivered || (data && is_delivered(one)));
+		/* Only a request that is posted at once, whatever the peer does. */
+		cr_expect_eq(step->more, data && i + 1 < plan->count &&
+						 plan->steps[i + 1].kind == PMV_STEP_ASK);
 		*immediates += step->immediate;
 		*payloads += step->payload;
 	}
