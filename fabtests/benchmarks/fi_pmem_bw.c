@@ -116,9 +116,8 @@ static ssize_t post_commit(struct stream *stream, size_t offset, void *context)
 	if (run->op < OP_WRITE_READ)
 		return bench_write(stream->bench, offset, run->size, flags | FI_COMPLETION,
 				   context);
-	ret = stream->owes_second
-		      ? 0
-		      : bench_write(stream->bench, offset, run->size, FI_MORE, context);
+	ret = stream->owes_second ? 0
+				  : bench_write(stream->bench, offset, run->size, FI_MORE, context);
 	if (ret)
 		return ret;
 	ret = post_second(stream, offset, context);

@@ -49,7 +49,7 @@ static int operate(struct bench *bench, int op, size_t size)
 	if (op == OP_COMMIT_IMMED)
 		flags |= FI_REMOTE_CQ_DATA;
 	if (op == OP_FENCED_PAIR) {
-		ret = bench_write(bench, 0, size, 0, bench);
+		ret = bench_write(bench, 0, size, FI_MORE, bench);
 		if (!ret)
 			ret = bench_write(bench, tail_offset(size), 8, flags | FI_FENCE, bench);
 	} else if (op == OP_WRITE_READ) {
