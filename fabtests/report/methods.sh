@@ -43,7 +43,7 @@ all_methods()
 	[ "$1" = tcp ] || bare='bare-write-read bare-write-send' rpma='rpma-flush rpma-write-send rpma-message'
 	case $1/$2 in
 	verbs/latency)
-		echo "$first $native core-write-read core-deliver $bare bare-two-posts bare-write-then-read bare-write $rpma"
+		echo "$first $native flush-append bare-append core-write-read core-deliver $bare bare-two-posts bare-write-then-read bare-write $rpma"
 		;;
 	tcp/latency) echo "$first core-commit core-write-read core-deliver" ;;
 	verbs/rate) echo "one-sided agent $native core-write-read $bare $rpma" ;;
@@ -82,7 +82,10 @@ use()
 	file) there+=(-M "$file") ;;
 	native) settings+=(FI_PMEMVERBS_CORE=native FI_PMEMVERBS_DOMAIN=mhp FI_PMEMVERBS_FLUSH=off) ;;
 	native-agent) settings+=(FI_PMEMVERBS_CORE=native FI_PMEMVERBS_DOMAIN=dmp FI_PMEMVERBS_DDIO=on FI_PMEMVERBS_FLUSH=off) ;;
-	flush) settings+=(FI_PMEMVERBS_CORE=native FI_PMEMVERBS_DOMAIN=dmp FI_PMEMVERBS_DDIO=on) ;;
+	flush | flush-append)
+		settings+=(FI_PMEMVERBS_CORE=native FI_PMEMVERBS_DOMAIN=dmp FI_PMEMVERBS_DDIO=on)
+		[ "$1" = flush ] || here=(-o fenced-pair)
+		;;
 	core-*) both=(-p "$core") here=(-o "${1#core-}") ;;
 	bare-*) program=pmem_verbs_lat here=(-o "${1#bare-}") ;;
 	rpma-*) program=pmem_rpma_lat there+=(-s "$host") here=(-o "${1#rpma-}") ;;
@@ -145,7 +148,7 @@ impossible()
 	case $1 in
 	rpma-*) ! command -v pmem_rpma_lat >/dev/null && echo "built without librpma (librpma-dev)" ;;
 	file) [ -z "$file" ] && echo "$file_reason" ;;
-	flush | bare-write-flush) [ -z "$flushes" ] && echo "no RDMA FLUSH (fi_pmem_info says why)" ;;
+	flush | flush-append | bare-write-flush | bare-append) [ -z "$flushes" ] && echo "no RDMA FLUSH (fi_pmem_info says why)" ;;
 	*) false ;;
 	esac
 }

@@ -50,6 +50,8 @@ summary()
 			"rate,$core,native,,64,64,1,0" "rate,$core,bare-write-read,,64,64,1,0"
 		ratio 'Commit of 64 bytes by RDMA FLUSH, next to WRITE + FLUSH on bare verbs with one doorbell' 1.10 less p50 \
 			"latency,$core,flush,,64,1,1,0" "latency,$core,bare-write-flush,,64,1,1,0"
+		ratio 'Append of 64 bytes and a tail by RDMA FLUSH, next to the same on bare verbs with one doorbell' 1.15 less p50 \
+			"latency,$core,flush-append,,64,1,1,0" "latency,$core,bare-append,,64,1,1,0"
 		ratio 'Commit of 64 bytes by RDMA FLUSH, next to librpma: write + flush' 1 less p50 \
 			"latency,$core,flush,,64,1,1,0" "latency,$core,rpma-flush,,64,1,1,0"
 		ratio 'Commit of 64 bytes by RDMA FLUSH, next to one by the agent over native' 0.7 less p50 \
@@ -84,6 +86,8 @@ rows_of()
 		row native $one
 		row flush bare-write-flush
 		row bare-write-flush bare-write-flush
+		row flush-append bare-append
+		row bare-append bare-append
 		row bare-two-posts $one
 		row bare-write-then-read $one
 		row rpma-flush $one

@@ -13,6 +13,7 @@ label()
 	native) echo 'pmemverbs over native, one-sided commit, one doorbell' ;;
 	native-agent) echo 'pmemverbs over native, commit by the agent' ;;
 	flush) echo 'pmemverbs over native, commit by RDMA FLUSH' ;;
+	flush-append) echo 'pmemverbs over native, append: a record and its tail by RDMA FLUSH' ;;
 	file) echo 'pmemverbs, commit to a plain file (msync)' ;;
 	core-commit) echo "tcp's own FI_COMMIT_COMPLETE" ;;
 	core-write-read) echo 'core provider alone, write + read' ;;
@@ -22,6 +23,7 @@ label()
 	bare-write-then-read) echo 'bare verbs, WRITE awaited, then READ' ;;
 	bare-write-send) echo 'bare verbs, WRITE + SEND, target flushes' ;;
 	bare-write-flush) echo 'bare verbs, WRITE + RDMA FLUSH, one doorbell' ;;
+	bare-append) echo 'bare verbs, WRITE + FLUSH + ATOMIC WRITE + FLUSH, one doorbell' ;;
 	bare-write) echo 'bare verbs, WRITE only' ;;
 	rpma-flush) echo 'librpma, write + flush' ;;
 	rpma-write-send) echo 'librpma, write + send, target flushes' ;;
