@@ -499,6 +499,7 @@ void core_connect(struct fid_ep *one, struct fid_ep *other)
 
 	for (int i = 0; i < 2; i++) {
 		ends[i]->peer = ends[!i];
+		ends[i]->called_domain = ends[!i]->domain;
 		if (core_rules.sockets && !ends[i]->socket.fd)
 			tcp_open(ends[i]);
 	}

@@ -130,7 +130,7 @@ struct core_ep {
 	bool dead;
 	bool connecting; /* until its event queue is read, and says more */
 	struct sockaddr_in called;
-	struct core_domain *called_domain; /* where that is; or NULL */
+	struct core_domain *called_domain; /* where that is, or the peer was; or NULL */
 	struct core_request *request;      /* that it has made, or is to accept */
 	struct core_ep *srx; /* the shared context that it takes receives from; or NULL */
 	uint64_t received;   /* messages */

@@ -92,6 +92,9 @@ static void choose_agents(void)
 		world.bound_ns *= 3;
 }
 
+/* So many operations, one behind the other, end in the time of one. */
+#define MOST_IN_TURN 6
+
 static void choose_initiator(struct party *party, unsigned int number)
 {
 	/* Who sleeps in earnest comes twice. */
@@ -106,6 +109,9 @@ static void choose_initiator(struct party *party, unsigned int number)
 		       (sched_one_in(2) || (world.shares && world.shared == RECEIVES_NEVER));
 	party->watches = sched_one_in(2);
 	party->depth = (unsigned int[]){1, 3, WORLD_DEPTH}[sched_dice(3)];
+	/* Where one message is on its way at a time, each may cost both ends their processor. */
+	if (core_rules.socket == 1 && party->depth > MOST_IN_TURN)
+		party->depth = MOST_IN_TURN;
 	party->most_pause_ns = (int64_t[]){0, 100000, 5000000, 400000000}[sched_dice(4)];
 	/* Whoever never sleeps takes many steps; tcp 1.17 lets nobody sleep who lacks a receive. */
 	if ((!sleeps() || (world.sends && !core_rules.nic && !core_rules.moves_all)) &&
