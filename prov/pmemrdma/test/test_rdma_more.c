@@ -170,10 +170,11 @@ Test(rdma_more, those_that_wait_overrun_nothing)
 		accepted = 0;
 		fi_cq_read(link->cq, room, 1);
 	}
+	while (fake_waiting(fake.qp) < 6)
+		cr_assert_eq(link_write(link, 8, 0, NULL), 0);
 	more(link, 0, NULL);
-	while (!link_write(link, 8, FI_MORE, NULL))
-		;
 	cr_expect_eq(link_lists(link)->post(link->ep, link_pair(link), 2), -FI_EAGAIN);
+	cr_expect_eq(fake_waiting(fake.qp), 7U);
 	cr_expect_eq(link_close(link), 0);
 }
 
