@@ -99,6 +99,24 @@ static int fence_defers_later(struct fx *fx)
 		       : 0;
 }
 
+/* more_alone -- who says that more comes, and posts nothing, finds the completion all the same */
+static int more_alone(struct fx *fx)
+{
+	struct link *link = fx_link(fx, NULL, NULL);
+	struct remote *remote =
+		link ? fx_remote(fx, fx->target, 4096, FI_REMOTE_WRITE, FI_RMA_PMEM) : NULL;
+	struct write write = {.remote = remote, .len = 64, .flags = FI_MORE | FI_COMPLETION};
+	struct op *op;
+
+	if (!remote)
+		return -1;
+	for (write.offset = 0; write.offset < 4096; write.offset += 64) {
+		if (write_at(link, &write, &op) || (write.offset % 512 == 0 && await(link, op)))
+			return -1;
+	}
+	return await(link, op) || commit(link, remote, 0, 1, 0) || remote_same(fx, remote) ? -1 : 0;
+}
+
 #define RECORDS 300
 #define RECORD 256
 
@@ -119,8 +137,8 @@ static int post_record(struct link *link, struct remote *remote, uint64_t n, uin
 	size_t offset = (n - 1) * RECORD;
 
 	remote_expect(remote, offset, RECORD, seed + n);
-	return write_from(link, remote, offset, source(link, RECORD, seed + n, offset), RECORD, 0,
-			  0, NULL);
+	return write_from(link, remote, offset, source(link, RECORD, seed + n, offset), RECORD,
+			  FI_MORE, 0, NULL);
 }
 
 /* post_pairs -- none is awaited before the next */
@@ -551,6 +569,7 @@ const struct test_case order_cases[] = {
 	{"fence_write", fence_write},
 	{"fence_commit", fence_commit},
 	{"fence_defers_later", fence_defers_later},
+	{"more_alone", more_alone},
 	{"fence_pair_watched", fence_pair_watched},
 	{"fence_pair_unordered", fence_pair_unordered},
 	{"appends_together", appends_together},
