@@ -368,3 +368,47 @@ plot_stores()
 	gnuplot "$work/plot" || die "gnuplot failed"
 	inline "stores_$1" "$work/stores_$1.svg"
 }
+
+# clients -- many clients of files; clients.awk has the table
+clients()
+{
+	local kind
+
+	if [ -s "$dir/clients-tcp.csv" ]; then
+		datamash -t, --header-in -s -g 1,2,3 median 5 <"$dir/clients-tcp.csv" >"$work/clients"
+		awk -F, -f "$top/fabtests/report/clients.awk" "$work/clients"
+		for kind in one each; do
+			plot_clients $kind
+		done
+	fi
+	reasons clients
+}
+
+# plot_clients FILES -- commits per second, by clients
+plot_clients()
+{
+	local row n=0
+	local -a lines=()
+
+	for row in ours-file ours-direct ours-dmp nbd mmap direct; do
+		n=$((n + 1))
+		awk -F, -v OFS=' ' -v row=$row -v files="$1" '$1 == row && $2 == files { print $3, $4 }' "$work/clients" |
+			sort -n >"$work/line$n"
+		[ ! -s "$work/line$n" ] || lines+=("'$work/line$n' using 1:2 with linespoints title '$row' lw $((n <= 3 ? 3 : 1)) lc $n")
+	done
+	[ ${#lines[@]} -gt 0 ] || return 0
+	cat >"$work/plot" <<-END
+		set terminal svg noenhanced size 1100,420 font 'sans-serif,13' name 'clients_$1' background '#ffffff'
+		set output '$work/clients_$1.svg'
+		set title 'Durable writes of 4 KiB, $([ "$1" = one ] && echo "one file" || echo "a file each")'
+		set xlabel 'clients'
+		set ylabel 'commits per second'
+		set logscale xy
+		set xtics (1, 2, 4, 16, 64)
+		set grid lc rgb '#dddddd'
+		set key outside right center Left reverse
+		plot $(IFS=,; echo "${lines[*]}")
+	END
+	gnuplot "$work/plot" || die "gnuplot failed"
+	inline "clients_$1" "$work/clients_$1.svg"
+}

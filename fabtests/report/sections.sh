@@ -246,3 +246,18 @@ stores()
 	FI_PMEMVERBS_CORE=$core "$top/fabtests/report/stores" ${quick:+--quick --rounds 1} --port "$port" --address "$host" \
 		"$programs" "$out/stores-$core.csv" >"$work/said" 2>&1 || fail stores "$core" '' '' "$(why)"
 }
+
+# clients -- many of them write to files on a disk, next to other ways to make that durable, by a script of its own
+clients()
+{
+	local some=(--rounds 1 --seconds 1)
+
+	if [ "$core" != tcp ] || [ -n "$target" ] || [ ! -x "$programs/fi_pmem_scale" ]; then
+		missing clients "$core" '' '' "both ends have to be here, over tcp, and the programs in a build folder"
+		return
+	fi
+	[ -z "$quick" ] || some+=(--clients '2,4' --files one --rows 'ours-file,ours-dmp')
+	progress "many clients of files: $core"
+	"$top/fabtests/benchmarks/many-clients" --programs "$programs" --dir "$out" --port "$port" "${some[@]}" \
+		--csv "$out/clients-$core.csv" >"$work/said" 2>&1 || fail clients "$core" '' '' "$(why)"
+}
