@@ -202,7 +202,8 @@ void *world_live(void *arg);
  */
 int64_t world_stopped_ns(void);
 int64_t world_synced_ns(void);
-/* world_deadline_ns -- when the next operation must have ended; world_check -- has it? */
+/* world_check -- has each operation ended in its time?  world_deadline_ns -- as it has found then
+ */
 int64_t world_deadline_ns(void);
 void world_check(void);
 
