@@ -202,6 +202,8 @@ provider_sources = \
 	prov/pmemverbs/commit/run.h \
 	prov/pmemverbs/commit/sample.c \
 	prov/pmemverbs/commit/sample.h \
+	prov/pmemverbs/commit/small.c \
+	prov/pmemverbs/commit/small.h \
 	prov/pmemverbs/commit/submission.c \
 	prov/pmemverbs/commit/submission.h \
 	prov/pmemverbs/commit/submit.c \

@@ -39,9 +39,10 @@ static void take_fault(struct pmv_initiator *ini, const struct pmv_ack *ack)
 		return;
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
 		STAILQ_FOREACH(op, lists[i], next) {
-			const struct pmv_request *request = pmv_to_run(op)->request;
+			const struct pmv_run *run = pmv_to_run(op);
 
-			if (request && pmv_request_fails_with(request, ack->done))
+			if ((run->request || run->unacked) &&
+			    pmv_request_fails_with(&run->asked, ack->done))
 				pmv_op_fail(op, fault_errno(ack->fault), 0);
 		}
 	}
@@ -75,14 +76,14 @@ void pmv_answer_take(struct pmv_initiator *ini)
 		ini->heard_ns = pmv_clock_ns();
 		take_fault(ini, &ack);
 		while ((op = STAILQ_FIRST(&ini->awaiting)) &&
-		       pmv_to_run(op)->request->last <= ack.done) {
-			const struct pmv_flush_request *request =
-				pmv_flush_request_of(pmv_to_run(op));
+		       pmv_to_run(op)->asked.last <= ack.done) {
+			struct pmv_run *run = pmv_to_run(op);
+			const struct pmv_flush_request *request = run->request;
 
-			if (request->is_chain && request->payload)
-				pmv_chain_request_answered(request->chain, pmv_to_run(op),
-							   request->request.last, &ack);
-			pmv_interpreter_answered(pmv_to_run(op), 0);
+			if (request && request->is_chain && request->payload)
+				pmv_chain_request_answered(request->chain, run, run->asked.last,
+							   &ack);
+			pmv_interpreter_answered(run, 0);
 		}
 	}
 	if (arrival == PMV_MALFORMED && !atomic_exchange(&ini->broken, true))

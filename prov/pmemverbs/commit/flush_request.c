@@ -16,21 +16,12 @@
  * not: the initiator's application hears of each failure.  But the target's hears of this operation
  * only, and must not if data that it follows were not stored.
  */
-static void set_relies(struct pmv_flush_request *request, bool follows)
+static void set_relies(struct pmv_run *run, bool follows)
 {
-	request->request.relies = request->all || request->messages ||
-				  (follows && (request->notify || request->event));
-}
+	const struct pmv_flush_request *request = run->request;
 
-/* gather -- the buffers; they are as long as the place at the target: length.h */
-static void gather(unsigned char *to, const struct fi_msg_rma *msg)
-{
-	for (size_t i = 0; i < msg->iov_count; i++) {
-		const struct iovec *iov = &msg->msg_iov[i];
-
-		if (iov->iov_len)
-			to = mempcpy(to, iov->iov_base, iov->iov_len);
-	}
+	run->asked.relies = request->all || request->messages ||
+			    (follows && (request->notify || request->event));
 }
 
 /* set_event -- the agent tells of the operation; places are those of the submission */
@@ -88,7 +79,7 @@ struct pmv_flush_request *pmv_flush_request_new(struct pmv_initiator *ini,
 			.len = len,
 			.key = (uint32_t) pmv_key_core(submission->to->key),
 		};
-		gather(request->bytes, submission->rma);
+		pmv_submission_gather(request->bytes, submission->rma);
 	}
 	if (event)
 		set_event(request, submission, event);
@@ -152,8 +143,10 @@ static void add_places(struct pmv_flush_request *request)
 	request->count += request->places;
 }
 
-ssize_t pmv_flush_request_take(struct pmv_initiator *ini, struct pmv_flush_request *request)
+ssize_t pmv_flush_request_take(struct pmv_run *run)
 {
+	struct pmv_initiator *ini = pmv_run_initiator(run);
+	struct pmv_flush_request *request = run->request;
 	/* A region that is named twice is counted twice: that is room to spare. */
 	unsigned int room = count_dirty(ini, request) + request->num_keys + 1;
 	struct pmv_range *ranges = request->few;
@@ -185,12 +178,13 @@ ssize_t pmv_flush_request_take(struct pmv_initiator *ini, struct pmv_flush_reque
 		atomic_store(&ini->told_sends, request->data);
 	}
 	atomic_store(&ini->ordering.wrote_agent, ini->dirty.ranges > 0);
-	set_relies(request, ini->mailbox->sender.acked < ini->payload_message);
+	set_relies(run, ini->mailbox->sender.acked < ini->payload_message);
 	return 0;
 }
 
-ssize_t pmv_flush_request_read_back(struct pmv_flush_request *request, struct pmv_run *run)
+ssize_t pmv_flush_request_read_back(struct pmv_run *run)
 {
+	struct pmv_flush_request *request = run->request;
 	unsigned int written = request->count - (request->payload ? 1 : 0);
 
 	while (request->read < written) {
@@ -228,11 +222,11 @@ static unsigned int next_count(const struct pmv_flush_request *request)
 }
 
 /* flags_of -- the last message's: what an earlier one has taken is not named again */
-static inline uint8_t flags_of(const struct pmv_flush_request *request)
+static inline uint8_t flags_of(const struct pmv_flush_request *request, bool relies)
 {
-	unsigned int flags =
-		request->notify * PMV_FLUSH_NOTIFY | request->messages * PMV_FLUSH_MESSAGES |
-		request->event * PMV_FLUSH_EVENT_1 | request->request.relies * PMV_FLUSH_ORDERED;
+	unsigned int flags = request->notify * PMV_FLUSH_NOTIFY |
+			     request->messages * PMV_FLUSH_MESSAGES |
+			     request->event * PMV_FLUSH_EVENT_1 | relies * PMV_FLUSH_ORDERED;
 
 	if (request->payload)
 		flags |= PMV_FLUSH_STORE | request->is_chain * PMV_FLUSH_CHAIN;
@@ -240,16 +234,17 @@ static inline uint8_t flags_of(const struct pmv_flush_request *request)
 }
 
 /* fill -- a message with the next ranges; the last one has all else, too.  Returns its length. */
-static size_t fill(const struct pmv_flush_request *request, struct pmv_flush_message *message,
-		   unsigned int count, bool last)
+static size_t fill(const struct pmv_run *run, struct pmv_flush_message *message, unsigned int count,
+		   bool last)
 {
+	const struct pmv_flush_request *request = run->request;
 	size_t len = pmv_flush_message_len(count);
 
 	for (unsigned int i = 0; i < count; i++)
 		message->ranges[i] = request->ranges[request->sent + i];
 	message->data = last ? request->data : 0;
 	message->count = (uint8_t) count;
-	message->flags = last ? flags_of(request) : 0;
+	message->flags = last ? flags_of(request, run->asked.relies) : 0;
 	message->zero = 0;
 	if (!last || !request->payload)
 		return len;
@@ -257,8 +252,9 @@ static size_t fill(const struct pmv_flush_request *request, struct pmv_flush_mes
 	return len + request->store.len;
 }
 
-static ssize_t send_next(struct pmv_flush_request *request, struct pmv_run *run, uint64_t flags)
+static ssize_t send_next(struct pmv_run *run, uint64_t flags)
 {
+	struct pmv_flush_request *request = run->request;
 	struct pmv_message *slot = pmv_sender_slot(&pmv_run_initiator(run)->mailbox->sender);
 	struct pmv_envelope envelope = {.content = PMV_CONTENT_FLUSH};
 	unsigned int count = next_count(request);
@@ -268,16 +264,16 @@ static ssize_t send_next(struct pmv_flush_request *request, struct pmv_run *run,
 		return -FI_EAGAIN;
 	envelope.more = request->sent + count < request->count;
 	envelope.len =
-		(uint16_t) fill(request, (struct pmv_flush_message *) slot, count, !envelope.more);
-	ret = pmv_request_send(&request->request, run, &envelope, flags);
+		(uint16_t) fill(run, (struct pmv_flush_message *) slot, count, !envelope.more);
+	ret = pmv_request_send(run, &envelope, flags);
 	if (!ret)
 		request->sent += count;
 	return ret;
 }
 
-ssize_t pmv_flush_request_send(struct pmv_flush_request *request, struct pmv_run *run,
-			       uint64_t flags)
+ssize_t pmv_flush_request_send(struct pmv_run *run, uint64_t flags)
 {
+	struct pmv_flush_request *request = run->request;
 	ssize_t ret;
 
 	if (pmv_run_has_failed(run)) {
@@ -287,10 +283,10 @@ ssize_t pmv_flush_request_send(struct pmv_flush_request *request, struct pmv_run
 		request->dropped |= request->payload;
 		request->payload = false;
 		request->places = 0;
-		set_relies(request, false);
+		set_relies(run, false);
 	}
 	do {
-		ret = send_next(request, run, flags);
+		ret = send_next(run, flags);
 	} while (!ret && request->sent < request->count);
 	return ret;
 }

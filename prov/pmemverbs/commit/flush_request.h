@@ -24,7 +24,6 @@
 #define PMV_FLUSH_REQUEST_FEW 4
 
 struct pmv_flush_request {
-	struct pmv_request request; /* first */
 	unsigned int num_keys;
 	/*
 	 * Of ranges: those in `ranges`, of which the last one is `store`, if there is a payload, or
@@ -67,12 +66,6 @@ struct pmv_flush_request *pmv_flush_request_new(struct pmv_initiator *ini,
 struct pmv_flush_request *pmv_flush_request_new_chain(struct pmv_chain_request *chain);
 void pmv_flush_request_free(struct pmv_flush_request *request);
 
-/* pmv_flush_request_of -- the request of a run that asks for a flush */
-static inline struct pmv_flush_request *pmv_flush_request_of(const struct pmv_run *run)
-{
-	return (struct pmv_flush_request *) run->request;
-}
-
 /*
  * pmv_flush_request_fits -- does one message hold so many bytes and everything that is dirty?
  * pmv_flush_request_take -- what is dirty now.  -FI_ENOMEM: nothing is taken.
@@ -85,7 +78,7 @@ static inline bool pmv_flush_request_fits(const struct pmv_initiator *ini, uint6
 	return count <= PMV_MAX_RANGES && len <= PMV_STORE_ROOM(count);
 }
 
-ssize_t pmv_flush_request_take(struct pmv_initiator *ini, struct pmv_flush_request *request);
+ssize_t pmv_flush_request_take(struct pmv_run *run);
 
 /*
  * pmv_flush_request_read_back -- post READs of all bytes that it names
@@ -93,8 +86,7 @@ ssize_t pmv_flush_request_take(struct pmv_initiator *ini, struct pmv_flush_reque
  * and notifies nobody.
  * Both: 0, or why the next one was not posted.
  */
-ssize_t pmv_flush_request_read_back(struct pmv_flush_request *request, struct pmv_run *run);
-ssize_t pmv_flush_request_send(struct pmv_flush_request *request, struct pmv_run *run,
-			       uint64_t flags);
+ssize_t pmv_flush_request_read_back(struct pmv_run *run);
+ssize_t pmv_flush_request_send(struct pmv_run *run, uint64_t flags);
 
 #endif /* PMV_FLUSH_REQUEST_H */

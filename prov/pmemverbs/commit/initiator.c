@@ -15,8 +15,6 @@ static void plan_all(struct pmv_initiator *ini)
 	ini->delivered = pmv_plan_operation(
 		&(struct pmv_choice){.method = PMV_METHOD_READ, .in_place = true},
 		&(struct pmv_plan_facts){.delivers = true});
-	ini->stored = pmv_plan_operation(&(struct pmv_choice){.method = PMV_METHOD_AGENT},
-					 &(struct pmv_plan_facts){.stored = true});
 }
 
 /* shares -- nobody asks whose an operation was where no peer is given up */

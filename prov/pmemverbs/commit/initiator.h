@@ -130,7 +130,6 @@ struct pmv_initiator {
 	struct pmv_commit_counts commits;
 	struct pmv_plan plans[PMV_METHOD_AGENT + 1]; /* of a commit without anything special */
 	struct pmv_plan delivered;                   /* ... where the core's word is the proof */
-	struct pmv_plan stored;                      /* ... whose data the agent stores */
 
 	/* Messages: how they become durable, and how many used up the peer's receives. */
 	enum pmv_method message_method;

@@ -7,7 +7,6 @@
 
 #include <rdma/fi_errno.h>
 
-#include "base/clock.h"
 #include "base/container.h"
 #include "base/log.h"
 #include "commit/flush_request.h"
@@ -19,7 +18,7 @@
 
 static void free_request(struct pmv_run *run)
 {
-	pmv_flush_request_free(pmv_flush_request_of(run));
+	pmv_flush_request_free(run->request);
 	run->request = NULL;
 }
 
@@ -97,7 +96,7 @@ ssize_t pmv_interpreter_take_ranges(struct pmv_run *run)
 	if (ini->dirty.lost)
 		ret = atomic_load(&ini->broken) ? -FI_ENOTCONN : ini->dirty.lost;
 	else
-		ret = pmv_flush_request_take(ini, pmv_flush_request_of(run));
+		ret = pmv_flush_request_take(run);
 	if (ret)
 		pmv_run_set_unacked(run, false);
 	return ret;
@@ -144,7 +143,7 @@ static bool needs_read(struct pmv_initiator *ini)
  */
 static ssize_t read_back(struct pmv_run *run)
 {
-	ssize_t ret = pmv_flush_request_read_back(pmv_flush_request_of(run), run);
+	ssize_t ret = pmv_flush_request_read_back(run);
 
 	if (ret)
 		return ret == -FI_EAGAIN ? ret : give_up(run, ret);
@@ -157,23 +156,15 @@ static ssize_t read_back(struct pmv_run *run)
 	return 0;
 }
 
-/*
- * send_request -- behind a fence if one is due.  Another thread may have taken that, for a request
- * that it is about to post: then it holds the lock until it has.
- */
+/* send_request -- behind a fence if one is due */
 static ssize_t send_request(struct pmv_run *run, bool fence)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
-	const struct pmv_sender *sender = &ini->mailbox->sender;
 	ssize_t ret;
 
-	/* Nothing is unanswered, or only an empty message: the peer is not silent so far. */
-	if (sender->acked == sender->sent || (STAILQ_EMPTY(&ini->awaiting) && !sender->in_request))
-		ini->heard_ns = pmv_clock_ns();
 	pthread_mutex_lock(&ini->ordering.lock);
-	fence |= atomic_load(&ini->ordering.fence_due);
-	ret = pmv_flush_request_send(pmv_flush_request_of(run), run,
-				     fence ? pmv_engine_fence(ini->engine->engine) : 0);
+	ret = pmv_flush_request_send(run, fence ? pmv_engine_fence(ini->engine->engine)
+						: pmv_ordering_fence_due(ini));
 	pthread_mutex_unlock(&ini->ordering.lock);
 	return ret;
 }
@@ -182,7 +173,7 @@ static ssize_t send_request(struct pmv_run *run, bool fence)
 static ssize_t ask(struct pmv_run *run, const struct pmv_step *step)
 {
 	struct pmv_initiator *ini = pmv_run_initiator(run);
-	struct pmv_flush_request *request = pmv_flush_request_of(run);
+	struct pmv_flush_request *request = run->request;
 	ssize_t ret = -FI_ECANCELED;
 
 	if (!atomic_load(&ini->broken))
@@ -190,9 +181,9 @@ static ssize_t ask(struct pmv_run *run, const struct pmv_step *step)
 	if (ret)
 		return ret == -FI_EAGAIN ? ret : give_up(run, ret);
 	if (request->payload || request->dropped)
-		ini->payload_message = run->request->last;
+		ini->payload_message = run->asked.last;
 	if (request->dropped)
-		ini->dropped_message = run->request->last;
+		ini->dropped_message = run->asked.last;
 	if (run->kept)
 		ini->deferred++;
 	STAILQ_INSERT_TAIL(&ini->awaiting, &run->op, next);

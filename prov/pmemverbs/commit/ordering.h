@@ -80,6 +80,15 @@ static inline void pmv_ordering_read(struct pmv_initiator *ini)
 uint64_t pmv_ordering_take_fence(struct pmv_initiator *ini);
 void pmv_ordering_return_fence(struct pmv_initiator *ini, uint64_t flags);
 
+/*
+ * pmv_ordering_fence_due -- the flag that a request to the agent is posted with.  Another thread
+ * may have taken the fence, for a request that it is about to post: so this holds ordering.lock
+ */
+static inline uint64_t pmv_ordering_fence_due(const struct pmv_initiator *ini)
+{
+	return atomic_load(&ini->ordering.fence_due) ? pmv_engine_fence(ini->engine->engine) : 0;
+}
+
 /* pmv_ordering_past -- what a fenced operation has to wait for */
 struct pmv_past pmv_ordering_past(struct pmv_initiator *ini, bool message);
 

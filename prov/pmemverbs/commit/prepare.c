@@ -206,28 +206,16 @@ static ssize_t choose(struct pmv_initiator *ini, const struct pmv_submission *su
 
 /* The plan, and the request to the agent, if it has one: what that names is taken later */
 
-/* fits -- can the agent store the data of a write to one place? */
-static inline bool fits(struct pmv_initiator *ini, const struct fi_rma_iov *to)
-{
-	return pmv_flush_request_fits(ini, to->len) &&
-	       (pmv_ordering_known(ini, to->key) & PMV_NOTE_PMEM);
-}
-
-/* may_start_to_store -- as of now, without a fence; else the completion tells of what is lost */
-static bool may_start_to_store(const struct pmv_initiator *ini)
-{
-	return !ini->dirty.lost && ini->mailbox->sender.sent >= ini->stores_from;
-}
-
 static bool writes_to_one(const struct pmv_submission *submission)
 {
 	return submission->what == (FI_RMA | FI_WRITE) && submission->num_to == 1;
 }
 
-/* may_store -- the same of any operation */
+/* may_store -- can the agent store the data? */
 static bool may_store(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
-	return writes_to_one(submission) && fits(ini, submission->to);
+	return writes_to_one(submission) && pmv_flush_request_fits(ini, submission->to->len) &&
+	       (pmv_ordering_known(ini, submission->to->key) & PMV_NOTE_PMEM);
 }
 
 /* is_delivered -- does the core say when its data are in place?  Without data, nothing is placed.
@@ -251,7 +239,8 @@ static ssize_t make_request(struct pmv_run *run, const struct pmv_submission *su
 	request = pmv_flush_request_new(ini, submission, all, step->payload, event);
 	if (!request)
 		return -FI_ENOMEM;
-	run->request = &request->request;
+	run->request = request;
+	run->asked.first = 0;
 	run->op.ordinary = false;
 	pmv_link_flush_place(&ini->mailbox->link, &run->place_addr, &run->place_key);
 	if (step->immediate) {
@@ -329,7 +318,7 @@ ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method
 	if (terms.again)
 		chosen.choice.after_agent = false;
 	waits = chosen.choice.after_agent;
-	facts.stored = (waits || (terms.stored && may_start_to_store(ini) &&
+	facts.stored = (waits || (terms.stored && pmv_prepare_may_start_to_store(ini) &&
 				  chosen.choice.method == PMV_METHOD_AGENT)) &&
 		       may_store(ini, submission);
 	/* What waits, and is not stored by the agent, is told of when it is planned again. */
@@ -382,7 +371,8 @@ static ssize_t make_chain_request(struct pmv_run *run, struct pmv_chain_request 
 	request = pmv_flush_request_new_chain(chain);
 	if (!request)
 		return -FI_ENOMEM;
-	run->request = &request->request;
+	run->request = request;
+	run->asked.first = 0;
 	run->op.ordinary = false;
 	return 0;
 }
@@ -416,15 +406,6 @@ ssize_t pmv_prepare_chain(struct pmv_run *run, struct pmv_chain_request *chain)
 ssize_t pmv_prepare_request(struct pmv_run *run)
 {
 	return make_request(run, run->submission, false, PMV_EVENT_NONE);
-}
-
-ssize_t pmv_prepare_small(struct pmv_run *run)
-{
-	struct pmv_initiator *ini = pmv_run_initiator(run);
-	bool stored = may_start_to_store(ini) && fits(ini, run->submission->to);
-
-	run->plan = stored ? ini->stored : ini->plans[PMV_METHOD_AGENT];
-	return pmv_prepare_request(run);
 }
 
 ssize_t pmv_prepare_flush(struct pmv_run *run, const struct pmv_submission *regions, bool read)

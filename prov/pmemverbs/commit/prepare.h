@@ -34,50 +34,57 @@ ssize_t pmv_prepare_flush(struct pmv_run *run, const struct pmv_submission *regi
 /*
  * pmv_prepare_may_store -- may the agent store the data of such a commit without a fence?  Small
  * data that need it anyway travel in the request, if there is room: one message instead of two.
- * pmv_prepare_is_small -- all that is to be asked of an ordinary commit by the agent
+ * pmv_prepare_is_small -- all that is to be asked of an ordinary commit by the agent; known: of its
+ * key
+ * pmv_prepare_may_start_to_store -- as of now; else the completion tells of what is lost
  */
-static inline bool pmv_prepare_is_small(struct pmv_initiator *ini, const struct fi_rma_iov *to)
+static inline bool pmv_prepare_is_small(const struct fi_rma_iov *to, unsigned known)
 {
-	const unsigned agent = PMV_NOTE_AGENT | PMV_NOTE_UNORDERED;
+	const unsigned agent = PMV_NOTE_AGENT | PMV_NOTE_PMEM;
 
-	return to->len <= PMV_STORE_ROOM(1) &&
-	       (pmv_ordering_note_key(ini, to->key) & agent) == PMV_NOTE_AGENT;
+	return to->len <= PMV_STORE_ROOM(1) && (known & (agent | PMV_NOTE_UNORDERED)) == agent;
+}
+
+static inline bool pmv_prepare_may_start_to_store(const struct pmv_initiator *ini)
+{
+	return !ini->dirty.lost && ini->mailbox->sender.sent >= ini->stores_from;
 }
 
 static inline bool pmv_prepare_may_store(struct pmv_initiator *ini,
 					 const struct pmv_submission *submission)
 {
 	return submission->what == (FI_RMA | FI_WRITE) && submission->num_to == 1 &&
-	       submission->to->len && pmv_prepare_is_small(ini, submission->to) &&
+	       submission->to->len &&
+	       pmv_prepare_is_small(submission->to, pmv_ordering_known(ini, submission->to->key)) &&
 	       !atomic_load(&ini->ordering.wrote_unordered);
 }
 
 /*
  * pmv_prepare_is_ordinary -- is it a commit without a fence, an event, immediate data or several
- * places, by a key of which everything is known?  Then its plan is that of its method.
+ * places, by a key of which everything is known?  Then its plan is that of its method.  *known: of
+ * its key, enum pmv_note
  * pmv_prepare_ordinary -- the same as pmv_prepare, of such a commit
- * pmv_prepare_small -- ... whose data the agent may store: the caller has `lock`
  */
 static inline bool pmv_prepare_is_ordinary(struct pmv_initiator *ini,
-					   const struct pmv_submission *submission,
-					   enum pmv_method *method)
+					   const struct pmv_submission *submission, unsigned *known)
 {
+	enum pmv_method method;
+
 	if (submission->what != (FI_RMA | FI_WRITE) || submission->num_to != 1 ||
 	    (submission->flags & ~FI_COMPLETION) != FI_COMMIT || !submission->to->len ||
 	    !pmv_initiator_is_fast(ini, PMV_SLOW_NOWHERE | PMV_SLOW_CLOSED | PMV_SLOW_FENCE_NEXT |
 						PMV_SLOW_ALL | PMV_SLOW_HOOKS))
 		return false;
-	*method = pmv_ordering_known(ini, submission->to->key) / PMV_NOTE_METHOD;
-	if (*method == PMV_METHOD_FLUSH)
+	*known = pmv_ordering_known(ini, submission->to->key);
+	method = *known / PMV_NOTE_METHOD;
+	if (method == PMV_METHOD_FLUSH)
 		return pmv_rdma_flush_is_alone(ini);
 	/* One more by the agent would keep a fenced operation waiting. */
-	return *method != PMV_METHOD_REFUSED &&
-	       (*method != PMV_METHOD_AGENT ||
+	return method != PMV_METHOD_REFUSED &&
+	       (method != PMV_METHOD_AGENT ||
 		(!atomic_load(&ini->ordering.wrote_unordered) &&
 		 !atomic_load(&ini->ordering.flushes) && !atomic_load(&ini->fence_awaits_agent)));
 }
-
-ssize_t pmv_prepare_small(struct pmv_run *run);
 
 /* pmv_prepare_chain -- the same of a chain, fenced; if this fails the chain is gone */
 ssize_t pmv_prepare_chain(struct pmv_run *run, struct pmv_chain_request *chain);
@@ -93,13 +100,12 @@ static inline bool is_bare(const struct pmv_plan *plan)
 }
 
 static inline ssize_t pmv_prepare_ordinary(struct pmv_initiator *ini, struct pmv_run *run,
-					   const struct pmv_submission *submission,
-					   enum pmv_method method)
+					   const struct pmv_submission *submission, unsigned known)
 {
 	const struct fi_rma_iov *at = submission->to;
+	enum pmv_method method = known / PMV_NOTE_METHOD;
 
-	run->plan = pmv_ordering_known(ini, at->key) & PMV_NOTE_DELIVERED ? ini->delivered
-									  : ini->plans[method];
+	run->plan = known & PMV_NOTE_DELIVERED ? ini->delivered : ini->plans[method];
 	run->place_addr = at->addr;
 	run->place_key = at->key;
 	if (method == PMV_METHOD_AGENT)

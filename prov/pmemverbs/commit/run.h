@@ -16,18 +16,24 @@
 #include "commit/plan.h"
 #include "commit/submission.h"
 
-struct pmv_request;
+struct pmv_flush_request;
+
+/* The messages with which a run asks the agent: request.h. */
+struct pmv_request {
+	uint64_t first, last; /* their numbers, once they are sent */
+	bool relies;          /* it promises that all earlier requests succeed */
+};
 
 struct pmv_run {
 	struct pmv_op op;                        /* first */
 	const struct pmv_submission *submission; /* until its data are posted */
 	struct pmv_plan plan;
 	uint64_t place_addr; /* at the target: what a flush reads */
-	uint64_t place_len;  /* ... or an RDMA FLUSH that is posted alone makes durable */
-	uint64_t place_key;  /* the application's, or the core's */
+	uint64_t place_len;  /* ... or an RDMA FLUSH that is posted alone makes durable ... */
+	uint64_t place_key;  /* the application's, or the core's; or where small data go: small.h */
 	uint64_t immediate;  /* immediate data, if the plan has a step for them */
 	/* What has to be seen to when it ends: */
-	struct pmv_request *request;
+	struct pmv_flush_request *request;
 	struct pmv_submission *kept; /* a copy, for PMV_STEP_PLAN: it is `submission`, then */
 	atomic_bool *under_way;      /* of one that nobody asked for: the flag for that */
 	uint8_t at;                  /* the next step */
@@ -40,6 +46,7 @@ struct pmv_run {
 	bool tail;                /* counted in tails */
 	uint16_t num_regions;     /* with hooks: how many of `regions` */
 	struct pmv_sample sample; /* while it is free, and of what is no commit: weight is 0 */
+	struct pmv_request asked; /* of one that asks the agent */
 	/* Of a group's flush: the operations that it covers. */
 	struct pmv_op_list members;
 	/* With hooks (lost_writes.h): */

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <rdma/fi_ext_pmemverbs.h>
 
@@ -34,6 +35,17 @@ struct pmv_submission {
 
 /* pmv_submission_copy -- it and all that it points to, in one block to be freed; NULL: no memory */
 struct pmv_submission *pmv_submission_copy(const struct pmv_submission *submission);
+
+/* pmv_submission_gather -- the buffers, which are as long as the place at the target: length.h */
+static inline void pmv_submission_gather(uint8_t *to, const struct fi_msg_rma *msg)
+{
+	for (size_t i = 0; i < msg->iov_count; i++) {
+		const struct iovec *iov = &msg->msg_iov[i];
+
+		if (iov->iov_len)
+			to = mempcpy(to, iov->iov_base, iov->iov_len);
+	}
+}
 
 /* pmv_submission_len -- the bytes that a commit makes durable; of a chain: 0 */
 size_t pmv_submission_len(const struct pmv_submission *submission);

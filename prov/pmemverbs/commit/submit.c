@@ -12,6 +12,7 @@
 #include "commit/ordering.h"
 #include "commit/prepare.h"
 #include "commit/push.h"
+#include "commit/small.h"
 #include "commit/target_event.h"
 
 /* What has to come first */
@@ -58,15 +59,17 @@ static void wait_for_payload(struct pmv_initiator *ini)
 		ini->stores_from = from;
 }
 
-static bool meets(const struct pmv_flush_request *request, const struct fi_rma_iov *to)
+static bool meets(const struct pmv_run *run, const struct fi_rma_iov *to)
 {
-	const struct pmv_range *store = &request->store;
+	const struct pmv_flush_request *request = run->request;
+	const struct pmv_range small = {run->place_addr, run->place_len, run->place_key};
+	const struct pmv_range *store = request ? &request->store : &small;
 
 	/* Nobody here knows where a chain reads and writes. */
-	if (request->is_chain)
-		return true;
-	return request->payload && (uint32_t) store->key == (uint32_t) pmv_key_core(to->key) &&
-	       store->addr < to->addr + to->len && to->addr < store->addr + store->len;
+	if (request && (request->is_chain || !request->payload))
+		return request->is_chain;
+	return (uint32_t) store->key == (uint32_t) to->key && store->addr < to->addr + to->len &&
+	       to->addr < store->addr + store->len;
 }
 
 static bool may_pass(struct pmv_initiator *ini, const struct pmv_submission *submission)
@@ -81,7 +84,7 @@ static bool may_pass(struct pmv_initiator *ini, const struct pmv_submission *sub
 	pthread_mutex_lock(&ini->lock);
 	may = !pmv_rdma_flush_meets_tail(ini, submission->to);
 	STAILQ_FOREACH(op, &ini->awaiting, next)
-		may &= !meets(pmv_flush_request_of(pmv_to_run(op)), submission->to);
+		may &= !meets(pmv_to_run(op), submission->to);
 	pthread_mutex_unlock(&ini->lock);
 	return may;
 }
@@ -243,6 +246,18 @@ __attribute__((noinline, cold)) static void begin_sample(struct pmv_initiator *i
 			 pmv_submission_len(run->submission));
 }
 
+/* refuse -- it is gone; counted: as one by this method */
+static ssize_t refuse(struct pmv_initiator *ini, struct pmv_run *run, bool counted,
+		      enum pmv_method method, ssize_t err)
+{
+	if (counted)
+		pmv_initiator_uncount(ini, method);
+	if (run->sample.weight)
+		pmv_sample_drop(&ini->commits.sampling, &run->sample);
+	pmv_run_refuse(run);
+	return err;
+}
+
 /*
  * carry_out -- a run that was prepared, if err is 0.  locks: what the caller holds, which is given
  * back.  A negative fi_errno: it was not accepted, and the run is gone.
@@ -272,14 +287,7 @@ PMV_ALWAYS_INLINE ssize_t carry_out(struct pmv_initiator *ini, struct pmv_run *r
 		pthread_mutex_unlock(&ini->lock);
 	if (pending)
 		pmv_initiator_wait(ini, pending);
-	if (ret >= 0)
-		return 0;
-	if (!err && commits)
-		pmv_initiator_uncount(ini, method);
-	if (run->sample.weight)
-		pmv_sample_drop(&ini->commits.sampling, &run->sample);
-	pmv_run_refuse(run);
-	return ret;
+	return ret >= 0 ? 0 : refuse(ini, run, !err && commits, method, ret);
 }
 
 /* audience_of -- who is told of its end, without and with FI_COMPLETION */
@@ -338,29 +346,38 @@ static ssize_t submit_small(struct pmv_initiator *ini, const struct pmv_submissi
 {
 	struct pmv_run *run =
 		pmv_run_get(ini, submission, FI_RMA | FI_WRITE, ini->tx_audience, true);
-	ssize_t err = -FI_EAGAIN;
+	ssize_t ret;
 
 	if (!run)
 		return -FI_EAGAIN;
 	pthread_mutex_lock(&ini->lock);
-	/* Another thread may have closed it since. */
-	if (pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED))
-		err = pmv_prepare_small(run);
-	return carry_out(ini, run, true, PMV_POST_LOCKED, PMV_METHOD_AGENT, err);
+	if (pmv_initiator_count(ini, PMV_METHOD_AGENT))
+		begin_sample(ini, run, PMV_METHOD_AGENT);
+	ret = pmv_small_post(ini, run);
+	pthread_mutex_unlock(&ini->lock);
+	if (ret)
+		return refuse(ini, run, true, PMV_METHOD_AGENT, ret);
+	pmv_initiator_wait(ini, PMV_PENDING_ACKS);
+	return 0;
 }
 
 ssize_t pmv_submit_ordinary(struct pmv_initiator *ini, const struct pmv_submission *submission,
-			    enum pmv_method method)
+			    unsigned known)
 {
+	enum pmv_method method = known / PMV_NOTE_METHOD;
 	struct pmv_run *run;
 	ssize_t err;
 
-	if (method == PMV_METHOD_AGENT && pmv_prepare_is_small(ini, submission->to))
-		return count_refused(ini, submit_small(ini, submission));
+	if (method == PMV_METHOD_AGENT && pmv_prepare_is_small(submission->to, known)) {
+		err = submit_small(ini, submission);
+		/* Another thread may have closed it since. */
+		if (err != -FI_EAGAIN || !pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED))
+			return count_refused(ini, err);
+	}
 	run = pmv_run_get(ini, submission, FI_RMA | FI_WRITE, ini->tx_audience, true);
 	if (!run)
 		return -FI_EAGAIN;
-	err = pmv_prepare_ordinary(ini, run, submission, method);
+	err = pmv_prepare_ordinary(ini, run, submission, known);
 	return count_refused(ini, carry_out(ini, run, true, PMV_POST_UNLOCKED, method, err));
 }
 

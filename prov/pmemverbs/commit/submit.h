@@ -42,7 +42,7 @@ static inline bool pmv_submit_is_plain(struct pmv_initiator *ini,
 
 /* pmv_submit_ordinary, pmv_submit_any -- of an ordinary commit (prepare.h), and of all else */
 ssize_t pmv_submit_ordinary(struct pmv_initiator *ini, const struct pmv_submission *submission,
-			    enum pmv_method method);
+			    unsigned known);
 ssize_t pmv_submit_any(struct pmv_initiator *ini, struct pmv_submission *submission);
 
 /*
@@ -52,13 +52,13 @@ ssize_t pmv_submit_any(struct pmv_initiator *ini, struct pmv_submission *submiss
  */
 PMV_ALWAYS_INLINE ssize_t pmv_submit(struct pmv_initiator *ini, struct pmv_submission *submission)
 {
-	enum pmv_method method;
+	unsigned known;
 
 	if (!(submission->flags & (FI_COMMIT | FI_IMMED | FI_FENCE | FI_DELIVERY_COMPLETE))) {
 		if (pmv_submit_is_plain(ini, submission))
 			return pmv_post_plain(ini, submission);
-	} else if (pmv_prepare_is_ordinary(ini, submission, &method)) {
-		return pmv_submit_ordinary(ini, submission, method);
+	} else if (pmv_prepare_is_ordinary(ini, submission, &known)) {
+		return pmv_submit_ordinary(ini, submission, known);
 	}
 	return pmv_submit_any(ini, submission);
 }

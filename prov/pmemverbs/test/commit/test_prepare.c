@@ -24,10 +24,11 @@ static enum pmv_method ordinary(struct rig *rig, uint64_t key, uint64_t flags)
 	const struct fi_rma_iov to = {.len = 8, .key = key};
 	const struct pmv_submission submission = {
 		.what = FI_RMA | FI_WRITE, .to = &to, .num_to = 1, .flags = flags};
-	enum pmv_method method = PMV_METHOD_REFUSED;
+	unsigned known;
 
-	return pmv_prepare_is_ordinary(initiator(rig), &submission, &method) ? method
-									     : PMV_METHOD_REFUSED;
+	return pmv_prepare_is_ordinary(initiator(rig), &submission, &known)
+		       ? (enum pmv_method)(known / PMV_NOTE_METHOD)
+		       : PMV_METHOD_REFUSED;
 }
 
 /* warm_up -- from here on nothing has to be remembered of what is written there */

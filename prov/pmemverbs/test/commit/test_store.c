@@ -108,7 +108,7 @@ Test(store, does_not_enter_what_was_closed_meanwhile)
 
 	accepted(pair_put(pair, DMP, 100, 50, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, "M");
-	refused(pmv_submit_ordinary(ini, &submission, PMV_METHOD_AGENT), FI_EAGAIN);
+	refused(pmv_submit_ordinary(ini, &submission, pmv_ordering_known(ini, to.key)), FI_EAGAIN);
 	expect_sent(pair, "");
 	expect_commit(pair, DMP, "S F D K");
 	pair_close(pair);
@@ -275,13 +275,59 @@ Test(store, is_not_waited_for_when_the_connection_is_lost)
 	pair_close(pair);
 }
 
+/* Nothing is kept of it, and what it would have named is named by the next one. */
+Test(store, is_refused_where_the_core_has_no_room)
+{
+	struct pair *pair = open_pair();
+	struct pmv_flush_message message;
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(0), 0));
+	expect_sent(pair, "W");
+	pair->home->fake.room = 0;
+	refused(pair_put(pair, DMP, 1024, 8, CONTEXT(1), FI_COMMIT), FI_EAGAIN);
+	cr_expect_not(atomic_load(&pair->from->mailbox.sender.unacked));
+	pair->home->fake.room = -1;
+	accepted(pair_put(pair, DMP, 1024, 8, CONTEXT(1), FI_COMMIT));
+	expect_sent(pair, "M");
+	pair_expect_message(pair, 0, &message);
+	cr_expect_eq(message.envelope.number, 1);
+	cr_expect_eq(message.count, 2);
+	cr_expect(pair_names(pair, &message, DMP, 0, 64));
+	pair_round(pair);
+	rig_expect_each(pair->home, 0, 1, RIG_WRITTEN);
+	pair_close(pair);
+}
+
+/* A fenced commit behind one that was refused still finds what was written before both. */
+Test(store, that_is_refused_leaves_to_a_fence_what_was_written)
+{
+	struct pair *pair = open_pair();
+	struct pmv_flush_message message;
+
+	accepted(pair_put(pair, DMP, 0, 64, CONTEXT(0), 0));
+	pair->home->fake.room = 0;
+	refused(pair_put(pair, DMP, 1024, 8, CONTEXT(1), FI_COMMIT), FI_EAGAIN);
+	pair->home->fake.room = -1;
+	expect_sent(pair, "W");
+	accepted(pair_put(pair, MHP, 0, 8, CONTEXT(1), FI_COMMIT | FI_FENCE));
+	expect_sent(pair, "M");
+	pair_expect_message(pair, 0, &message);
+	cr_expect(pair_names(pair, &message, DMP, 0, 64));
+	pair_round(pair);
+	rig_expect_each(pair->home, 0, 1, RIG_WRITTEN);
+	cr_expect(pair_survives(pair, DMP, 0, 64));
+	pair_close(pair);
+}
+
 /* What has not been sent yet could still fail, and what is kept has data to post. */
 Test(store, follows_nothing_but_a_payload_that_was_sent)
 {
 	struct pair *pair = open_pair();
 
+	accepted(pair_put(pair, DMP, 512, 8, CONTEXT(0), 0));
+	expect_sent(pair, "W");
 	pair->home->fake.room = 0;
-	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT | FI_FENCE));
 	refused(pair_put(pair, DMP, 64, 8, CONTEXT(2), FI_COMMIT), FI_EAGAIN);
 	pair->home->fake.room = -1;
 	accepted(pair_put(pair, DMP, 64, 8, CONTEXT(2), FI_COMMIT));
@@ -291,7 +337,7 @@ Test(store, follows_nothing_but_a_payload_that_was_sent)
 	refused(pair_put(pair, DMP, 64, 8, CONTEXT(4), FI_COMMIT), FI_EAGAIN);
 	refused(pair_put(pair, DMP, 64, 8, CONTEXT(4), FI_COMMIT | FI_FENCE), FI_EAGAIN);
 	pair_round(pair);
-	rig_expect_each(pair->home, 1, 2, RIG_WRITTEN);
+	rig_expect_each(pair->home, 0, 2, RIG_WRITTEN);
 	expect_sent(pair, "W M");
 	pair_round(pair);
 	rig_expect(pair->home, CONTEXT(3), RIG_WRITTEN);
