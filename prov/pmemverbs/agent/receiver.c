@@ -38,44 +38,40 @@ void pmv_receiver_queue_ack(struct pmv_receiver *receiver, uint64_t number, enum
 /*
  * So many acknowledgements of a connection may be without their entry in the queue.  An honest peer
  * has no more requests unanswered; if entries were left in the queue, it waits for a round.  A peer
- * that takes no acknowledgements, and sends requests all the same, must use up neither the domain's
- * operations nor the core's memory.
+ * that takes no acknowledgements, and sends requests all the same, must not use up the core's
+ * memory.
  */
 #define MOST_SENDING PMV_SLOTS
 
 /*
- * begin -- before something is sent by ourselves: its operation, or NULL if it has no entry;
- * awaited: somebody waits until it was sent.  False: not now
+ * begin -- before something is sent by ourselves: the operation of all such, or NULL if it has no
+ * entry; awaited: somebody waits until it was sent.  False: not now
  */
 static inline bool begin(const struct pmv_receiver *receiver, bool awaited, struct pmv_op **op)
 {
 	const struct pmv_link *link = receiver->link;
+	struct pmv_op_owner *owner = link->owner;
 	unsigned int most = link->quiet ? MOST_SENDING / PMV_SIGNAL_EVERY : MOST_SENDING;
 
 	*op = NULL;
 	if (!awaited && !pmv_link_signals(link, receiver->posted + 1))
 		return true;
-	if (atomic_load(&link->owner->sending) < most)
-		*op = pmv_op_get(link->owner, PMV_OP_OWN);
-	if (!*op)
+	if (!owner->acks)
+		owner->acks = pmv_op_get(owner, PMV_OP_OWN);
+	if (!owner->acks || pmv_op_acks(owner) >= most)
 		return false;
-	/* Nothing is to be done when it was sent. */
-	(*op)->ordinary = true;
-	/* Before it is posted: it may have ended afterwards. */
-	atomic_fetch_add(&link->owner->sending, 1);
+	*op = owner->acks;
+	/* Before it is posted. */
+	atomic_fetch_add(&(*op)->pending, 1);
 	return true;
 }
 
-/* end -- it was posted, or not: then it does not count, and nobody needs the operation */
+/* end -- it was posted, or not: then it does not count */
 static inline ssize_t end(struct pmv_receiver *receiver, struct pmv_op *op, ssize_t ret)
 {
-	struct pmv_op_owner *owner = receiver->link->owner;
-
 	receiver->posted += !ret;
-	if (!ret || !op)
-		return ret;
-	atomic_fetch_sub(&owner->sending, 1);
-	pmv_op_put(owner->pool, op);
+	if (ret && op)
+		atomic_fetch_sub(&op->pending, 1);
 	return ret;
 }
 

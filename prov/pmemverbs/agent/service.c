@@ -252,7 +252,7 @@ static void end_connection(struct pmv_receiver *receiver)
 	if (!receiver->end_by_ns)
 		receiver->end_by_ns = now + ACK_WAIT_NS;
 	if (now < receiver->end_by_ns &&
-	    (receiver->num_queued || atomic_load(&receiver->link->owner->sending)))
+	    (receiver->num_queued || pmv_op_acks(receiver->link->owner)))
 		return;
 	receiver->num_queued = receiver->replies = 0;
 	receiver->ended = true;
@@ -429,7 +429,7 @@ static void finish(struct pmv_agent *agent, struct pmv_work *work)
 
 /*
  * leave_ack -- may the application take the acknowledgement's entry from the core?  If it never
- * reads its queue, few may be left there: they use up operations, and the core's room.
+ * reads its queue, few may be left there: they use up the core's room.
  */
 static bool leave_ack(struct pmv_queue *queue)
 {

@@ -53,6 +53,7 @@ int pmv_op_owner_open(struct pmv_op_owner *owner, struct pmv_op_pool *pool)
 	pthread_mutex_unlock(&pool->lock);
 	owner->pool = pool;
 	owner->stack = stack;
+	owner->acks = NULL;
 	owner->reads = atomic_load(&pmv_guard_reads);
 	return stack ? 0 : -FI_ENOMEM;
 }
@@ -163,8 +164,6 @@ bool pmv_op_end_any(struct pmv_op_pool *pool, struct pmv_op *op)
 	if (owner && !err &&
 	    owner->reads != atomic_load_explicit(&pmv_guard_reads, memory_order_relaxed))
 		err = pmv_op_disbelieve(op);
-	if (owner && pmv_op_is_sending(op))
-		atomic_fetch_sub(&owner->sending, 1);
 	if (owner && (err || !op->ordinary))
 		owner->ended(owner, op);
 	/* The application was told when the endpoint was closed. */
@@ -241,8 +240,12 @@ struct pmv_op_list pmv_op_abandon(struct pmv_op_owner *owner)
 	pthread_mutex_lock(&owner->pool->lock);
 	while ((op = next_of(owner->pool, owner, op))) {
 		op->owner = NULL;
-		STAILQ_INSERT_HEAD(&list, op, next);
+		if (op != owner->acks)
+			STAILQ_INSERT_HEAD(&list, op, next);
 	}
 	pthread_mutex_unlock(&owner->pool->lock);
+	if (owner->acks && pmv_op_is_last(owner->acks))
+		pmv_op_put(owner->pool, owner->acks);
+	owner->acks = NULL;
 	return list;
 }

@@ -76,8 +76,8 @@ struct pmv_op_owner {
 	const atomic_bool *given_up;
 	/* others have sent by its tx_queue before: whose an operation is has to be seen by it */
 	void (*shares)(struct pmv_op_owner *owner);
-	/* Operations of its own under way that nobody waits for: acknowledgements. */
-	atomic_uint sending;
+	/* All acknowledgements, which nobody waits for: from the first one until it is closed. */
+	struct pmv_op *acks;
 	/* one has ended: op->error says how; before the application is told */
 	void (*ended)(struct pmv_op_owner *owner, struct pmv_op *op);
 	/* one has its first error; or NULL: nobody wants to know */
@@ -291,10 +291,10 @@ struct pmv_op *pmv_op_find(struct pmv_op_owner *owner, void *context);
  */
 struct pmv_op_list pmv_op_abandon(struct pmv_op_owner *owner);
 
-/* pmv_op_is_sending -- an acknowledgement: it has no flags, as nobody is told of it */
-static inline bool pmv_op_is_sending(const struct pmv_op *op)
+/* pmv_op_acks -- how many acknowledgements are under way */
+static inline unsigned int pmv_op_acks(const struct pmv_op_owner *owner)
 {
-	return op->ordinary && !op->flags;
+	return owner->acks ? (unsigned int) atomic_load(&owner->acks->pending) - 1 : 0;
 }
 
 /* pmv_op_none -- the context of what nobody waits for: it is in the range, but no operation's */

@@ -124,6 +124,31 @@ Test(op, of_a_closed_endpoint_are_used_by_the_next)
 	cr_expect_eq(pool.used, 2 * SIZE);
 }
 
+/* The core may complete one later. */
+Test(op, of_acknowledgements_is_free_after_the_last_one_of_a_closed_endpoint)
+{
+	for (int under_way = 0; under_way < 2; under_way++) {
+		struct pmv_op_owner owner = opened(), next;
+		struct pmv_op *acks = pmv_op_get(&owner, PMV_OP_OWN);
+		struct pmv_op_list list;
+
+		owner.acks = acks;
+		acks->pending += under_way;
+		cr_expect_eq(pmv_op_acks(&owner), under_way);
+		list = pmv_op_abandon(&owner);
+		cr_expect(STAILQ_EMPTY(&list));
+		pmv_op_owner_close(&owner);
+		next = opened();
+		if (under_way) {
+			cr_expect_neq(pmv_op_get(&next, PMV_OP_OWN), acks);
+			cr_expect_not(pmv_op_done(&pool, acks, 0, 0));
+		}
+		cr_expect_eq(pmv_op_get(&next, PMV_OP_OWN), acks);
+		pmv_op_put(&pool, acks);
+		pmv_op_owner_close(&next);
+	}
+}
+
 #define THREADS 4
 #define ROUNDS 20000
 
