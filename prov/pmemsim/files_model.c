@@ -211,15 +211,15 @@ bool __wrap_pmv_files_find(const struct pmv_files *files, const void *addr, size
 	return program->whole;
 }
 
-bool __real_pmv_region_is_lost(struct pmv_region *region);
-bool __wrap_pmv_region_is_lost(struct pmv_region *region);
+bool __real_pmv_region_was_lost(struct pmv_region *region);
+bool __wrap_pmv_region_was_lost(struct pmv_region *region);
 
-bool __wrap_pmv_region_is_lost(struct pmv_region *region)
+bool __wrap_pmv_region_was_lost(struct pmv_region *region)
 {
 	if (mutant == ERROR_LOST)
 		return false;
 	return (mutant == ERROR_SPREADS && world_current->failed_syncs) ||
-	       __real_pmv_region_is_lost(region);
+	       __real_pmv_region_was_lost(region);
 }
 
 bool __real_pmv_syncing_take(struct pmv_agent *agent, unsigned int first);

@@ -52,6 +52,6 @@ check_PROGRAMS += files_model
 files_model_SOURCES = %D%/files_model.c
 files_model_CPPFLAGS = $(pmemsim_cppflags)
 files_model_CFLAGS = $(pmemsim_cflags)
-files_model_LDFLAGS = $(pmemsim_ldflags) -Wl,--wrap=pmv_spawn,--wrap=pmv_files_cover,--wrap=pmv_files_find,--wrap=pmv_region_is_lost \
+files_model_LDFLAGS = $(pmemsim_ldflags) -Wl,--wrap=pmv_spawn,--wrap=pmv_files_cover,--wrap=pmv_files_find,--wrap=pmv_region_was_lost \
 	-Wl,--wrap=pmv_syncing_take,--wrap=pthread_mutex_lock
 files_model_LDADD = libpmemsim.la

@@ -166,6 +166,8 @@ provider_sources = \
 	prov/pmemverbs/agent/wake.c \
 	prov/pmemverbs/agent/wire.c \
 	prov/pmemverbs/agent/wire.h \
+	prov/pmemverbs/agent/work.c \
+	prov/pmemverbs/agent/work.h \
 	prov/pmemverbs/agent/writeback.c \
 	prov/pmemverbs/agent/writeback.h \
 	prov/pmemverbs/commit/answer.c \

@@ -163,7 +163,7 @@ void pmv_agent_forget(struct pmv_agent *agent, struct pmv_receiver *receiver)
 	pthread_mutex_unlock(&agent->regions.chains.lock);
 	receiver->syncing = false;
 	if (receiver->working)
-		pmv_writeback_free(receiver->work);
+		pmv_work_free(receiver->work);
 	receiver->working = false;
 	free(receiver->work);
 	receiver->work = NULL;

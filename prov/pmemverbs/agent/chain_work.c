@@ -32,9 +32,9 @@ static bool name(struct pmv_regions *regions, struct pmv_work *work, uint32_t ke
 	if (!region)
 		return true;
 	if (work->chain_commits)
-		named = pmv_writeback_name(work, region, 0, 0);
+		named = pmv_work_name(work, region, 0, 0);
 	else
-		pmv_writeback_aim(work, region, 0, 0); /* It waits for pages of the disk, too. */
+		pmv_work_aim(work, region, 0, 0); /* It waits for pages of the disk, too. */
 	pmv_region_put(regions, region);
 	return named;
 }
@@ -101,7 +101,7 @@ static enum pmv_fault name_left(struct pmv_regions *regions, struct pmv_work *wo
 			continue;
 		}
 		receiver->left[kept++] = left;
-		if (!pmv_writeback_name(work, region, left.offset, left.len))
+		if (!pmv_work_name(work, region, left.offset, left.len))
 			fault = PMV_FAULT_MEMORY;
 		pmv_region_put(regions, region);
 	}
@@ -198,8 +198,8 @@ void pmv_chain_work_end(struct pmv_receiver *receiver, struct pmv_work *work)
 					 work->reply, pmv_chain_reply_size(&chain));
 	}
 	for (size_t i = 0; i < work->num_left; i++) {
-		if (!leave(receiver, &pmv_writeback_left(work)[i]) && !work->fault)
+		if (!leave(receiver, &pmv_work_left(work)[i]) && !work->fault)
 			work->fault = PMV_FAULT_MEMORY;
 	}
-	pmv_writeback_free(work);
+	pmv_work_free(work);
 }

@@ -114,7 +114,7 @@ static enum pmv_fault name_range(struct pmv_receive_tracker *receives, struct pm
 	struct pmv_span part;
 
 	while (pmv_regions_find(regions, &rest, true, &part)) {
-		if (!pmv_writeback_name(work, part.region, part.offset, part.len))
+		if (!pmv_work_name(work, part.region, part.offset, part.len))
 			receives->lost = true;
 		pmv_region_put(regions, part.region);
 		len -= part.len;

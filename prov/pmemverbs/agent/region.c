@@ -350,7 +350,7 @@ static void lose(struct pmv_region *region, enum pmv_loss loss, int err)
 		 err ? fi_strerror(-err) : "", err ? ": " : "", what[loss]);
 }
 
-bool pmv_region_is_lost(struct pmv_region *region)
+bool pmv_region_was_lost(struct pmv_region *region)
 {
 	if (atomic_load(&region->lost))
 		return true;

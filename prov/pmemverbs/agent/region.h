@@ -187,6 +187,13 @@ static inline bool pmv_region_is_bad(const struct pmv_region *region)
 }
 
 /* pmv_region_is_lost -- writes to it may not be durable, so no commit to it may succeed any more */
-bool pmv_region_is_lost(struct pmv_region *region);
+bool pmv_region_was_lost(struct pmv_region *region);
+
+static inline bool pmv_region_is_lost(struct pmv_region *region)
+{
+	/* Only where a page may be missing, or is synced, can it have happened since. */
+	return region->attr.watch || region->attr.persist == PMV_PAGE ? pmv_region_was_lost(region)
+								      : atomic_load(&region->lost);
+}
 
 #endif /* PMV_REGION_H */

@@ -73,39 +73,13 @@ bool pmv_service_glance(const struct pmv_agent *agent)
 	return false;
 }
 
-/* name_ranges -- those that a request flushes, and perhaps one that it stores to */
-PMV_ALWAYS_INLINE void name_ranges(struct pmv_agent *agent, struct pmv_work *work,
-				   unsigned int count)
-{
-	const struct pmv_flush_message *request = &work->request;
-
-	for (unsigned int i = 0; i < count; i++) {
-		const struct pmv_range *range = &request->ranges[i];
-		uint64_t offset;
-		struct pmv_region *region = pmv_region_get(&agent->regions, (uint32_t) range->key,
-							   range->addr, range->len, &offset);
-
-		if (!region) {
-			work->fault = PMV_FAULT_ACCESS;
-			continue;
-		}
-		/* Places of an event are named only for that. */
-		if (request->store && i + 1U == request->count)
-			pmv_writeback_aim(work, region, offset, range->len);
-		else if (!(range->key & PMV_RANGE_EVENT) &&
-			 !pmv_writeback_name(work, region, offset, range->len))
-			work->fault = PMV_FAULT_MEMORY;
-		pmv_region_put(&agent->regions, region);
-	}
-}
-
 /* name_more -- what a chain uses, or where messages were received */
 static void name_more(struct pmv_agent *agent, struct pmv_receiver *receiver, struct pmv_work *work)
 {
 	enum pmv_fault fault;
 
 	/* The range of a chain is no place. */
-	name_ranges(agent, work, work->request.count - work->request.chain);
+	pmv_work_name_ranges(&agent->regions, work, work->request.count - work->request.chain);
 	if (work->request.chain)
 		fault = pmv_chain_work_begin(&agent->regions, work);
 	else
@@ -159,7 +133,7 @@ static bool take_message(struct pmv_agent *agent, struct pmv_receiver *receiver,
 	receiver->served++;
 	pmv_look_served(&agent->looks, receiver, pmv_clock_ns());
 	agent->batch->count++;
-	pmv_writeback_begin(work, receiver);
+	pmv_work_begin(work, receiver);
 	work->faulted = receiver->faulted;
 	if (!valid) {
 		work->malformed = true;
@@ -170,9 +144,9 @@ static bool take_message(struct pmv_agent *agent, struct pmv_receiver *receiver,
 	if (work->request.flags & (PMV_FLUSH_CHAIN | PMV_FLUSH_MESSAGES))
 		name_more(agent, receiver, work);
 	else
-		name_ranges(agent, work, work->request.count);
-	pmv_writeback_join(work);
-	pmv_writeback_charge(work, slice);
+		pmv_work_name_ranges(&agent->regions, work, work->request.count);
+	pmv_work_join(work);
+	pmv_work_charge(work, slice);
 	return true;
 }
 
@@ -216,7 +190,7 @@ static void refuse(struct pmv_agent *agent, struct pmv_receiver *receiver)
 	receiver->syncing = false;
 	receiver->num_queued = receiver->replies = 0;
 	if (receiver->working)
-		pmv_writeback_free(receiver->work);
+		pmv_work_free(receiver->work);
 	receiver->working = false;
 	receiver->refused = true;
 }
@@ -454,10 +428,10 @@ static void conclude(struct pmv_agent *agent, struct pmv_writeback_batch *batch)
 			work->more = NULL;
 			work->receiver->working = true;
 		} else {
-			pmv_writeback_free(work);
+			pmv_work_free(work);
 		}
 		if (work->more)
-			pmv_writeback_free(work);
+			pmv_work_free(work);
 	}
 	for (unsigned int i = 0; i < batch->count; i++) {
 		struct pmv_receiver *receiver = batch->works[i].receiver;

@@ -168,7 +168,7 @@ static void free_all(struct pmv_sync_groups *groups)
 	while ((group = TAILQ_FIRST(groups))) {
 		TAILQ_REMOVE(groups, group, next);
 		for (unsigned int i = 0; i < group->batch.count; i++)
-			pmv_writeback_free(&group->batch.works[i]);
+			pmv_work_free(&group->batch.works[i]);
 		free(group);
 	}
 }
@@ -257,7 +257,7 @@ bool pmv_syncing_take(struct pmv_agent *agent, unsigned int first)
 	group = disk ? find_group(disk, batch->count - first, batch->touch) : NULL;
 	if (!group)
 		return false;
-	pmv_writeback_move(batch, first, &group->batch);
+	pmv_writeback_move(batch, first, &group->batch, &agent->regions);
 	if (is_for_thread(disk))
 		put_beside(disk);
 	/* A call of the application may serve, while the agent's thread sleeps. */

@@ -15,44 +15,6 @@
 /* So many bytes, aligned, are written as a unit. */
 #define WORD 8
 
-/* What a request names */
-
-static const struct pmv_extent *named(const struct pmv_work *work)
-{
-	return work->more ? work->more : work->named;
-}
-
-const struct pmv_extent *pmv_writeback_left(const struct pmv_work *work)
-{
-	return named(work) + work->count - work->num_left;
-}
-
-void pmv_writeback_begin(struct pmv_work *work, struct pmv_receiver *receiver)
-{
-	memset(&work->malformed, 0,
-	       offsetof(struct pmv_work, named) - offsetof(struct pmv_work, malformed));
-	work->receiver = receiver;
-	work->source = receiver->number;
-	work->room = PMV_MAX_RANGES;
-}
-
-void pmv_writeback_free(struct pmv_work *work)
-{
-	free(work->more);
-	work->more = NULL;
-	if (work->request.chain) {
-		free(work->reply);
-		pmv_large_results_put(work->large);
-	}
-	work->request.chain = false;
-}
-
-static void fail_if_lost(struct pmv_work *work, struct pmv_region *region)
-{
-	if (!work->fault && pmv_region_is_lost(region))
-		work->fault = PMV_FAULT_IO;
-}
-
 /* hold -- a region that the request has named; if it is gone, the request fails */
 static struct pmv_region *hold(struct pmv_regions *regions, struct pmv_work *work,
 			       const struct pmv_extent *extent)
@@ -62,110 +24,6 @@ static struct pmv_region *hold(struct pmv_regions *regions, struct pmv_work *wor
 	if (!region && !work->fault)
 		work->fault = PMV_FAULT_ACCESS;
 	return region;
-}
-
-static bool make_room(struct pmv_work *work)
-{
-	struct pmv_extent *more;
-
-	if (work->count < work->room)
-		return true;
-	more = realloc(work->more, 2 * work->room * sizeof(*more));
-	if (!more)
-		return false;
-	if (!work->more)
-		memcpy(more, work->named, sizeof(work->named));
-	work->more = more;
-	work->room *= 2;
-	return true;
-}
-
-static struct pmv_extent extent_of(const struct pmv_region *region, uint64_t offset, uint64_t len)
-{
-	return (struct pmv_extent){
-		.key = region->attr.key,
-		.persist = region->attr.persist,
-		.direct = region->attr.direct,
-		.serial = region->serial,
-		.disk = region->disk,
-		.offset = offset,
-		.len = len,
-	};
-}
-
-bool pmv_writeback_name(struct pmv_work *work, struct pmv_region *region, uint64_t offset,
-			uint64_t len)
-{
-	/* Also without a byte: a commit fails whose region is lost, or is lost in this batch. */
-	fail_if_lost(work, region);
-	if (!make_room(work))
-		return false;
-	work->disk = pmv_disk_both(work->disk, region->disk);
-	(work->more ? work->more : work->named)[work->count++] = extent_of(region, offset, len);
-	return true;
-}
-
-void pmv_writeback_aim(struct pmv_work *work, struct pmv_region *region, uint64_t offset,
-		       uint64_t len)
-{
-	work->disk = pmv_disk_both(work->disk, region->disk);
-	work->target = extent_of(region, offset, len);
-}
-
-static int by_place(const void *one, const void *other)
-{
-	const struct pmv_extent *a = one, *b = other;
-
-	if (a->serial != b->serial)
-		return a->serial < b->serial ? -1 : 1;
-	return a->offset < b->offset ? -1 : a->offset > b->offset;
-}
-
-void pmv_writeback_join_several(struct pmv_work *work)
-{
-	struct pmv_extent *all = work->more ? work->more : work->named;
-	size_t last = 0;
-
-	qsort(all, work->count, sizeof(*all), by_place);
-	for (size_t i = 1; i < work->count; i++) {
-		if (all[i].serial != all[last].serial ||
-		    all[i].offset > all[last].offset + all[last].len)
-			all[++last] = all[i];
-		else
-			all[last] = pmv_extent_joined(&all[last], &all[i]);
-	}
-	work->count = last + 1;
-}
-
-/* Slices */
-
-static void charge(struct pmv_slice *slice, enum pmv_persist persist, uint64_t cost)
-{
-	uint64_t *left = persist == PMV_PAGE ? &slice->pages : &slice->lines;
-
-	/* Caches that persist need no flush. */
-	if (persist == PMV_PAGE || persist == PMV_DMP)
-		*left -= cost < *left ? cost : *left;
-}
-
-static void charge_most(struct pmv_slice *slice, const struct pmv_extent *extent)
-{
-	bool syncs = extent->len && extent->persist == PMV_PAGE;
-
-	charge(slice, extent->persist, extent->len + syncs * pmv_sync_cost(extent));
-}
-
-void pmv_writeback_charge(const struct pmv_work *work, struct pmv_slice *slice)
-{
-	for (size_t i = 0; i < work->count; i++)
-		charge_most(slice, &named(work)[i]);
-	if (!work->request.store)
-		return;
-	/* Each commit of a chain may flush, or sync, whatever it stores: 16 are a slice. */
-	if (work->request.chain)
-		charge(slice, PMV_DMP, work->chain_cost);
-	else
-		charge_most(slice, &work->target);
 }
 
 /* Batches */
@@ -180,10 +38,12 @@ uint64_t pmv_writeback_disk(const struct pmv_writeback_batch *batch, unsigned in
 }
 
 void pmv_writeback_move(struct pmv_writeback_batch *batch, unsigned int first,
-			struct pmv_writeback_batch *to)
+			struct pmv_writeback_batch *to, struct pmv_regions *regions)
 {
-	for (unsigned int i = first; i < batch->count; i++)
+	for (unsigned int i = first; i < batch->count; i++) {
+		pmv_work_let_go(regions, &batch->works[i]);
 		to->works[to->count++] = batch->works[i];
+	}
 	batch->count = first;
 }
 
@@ -203,7 +63,7 @@ void pmv_writeback_remove(struct pmv_writeback_batch *batch, const struct pmv_re
 
 	for (unsigned int i = 0; i < batch->count; i++) {
 		if (batch->works[i].receiver == receiver)
-			pmv_writeback_free(&batch->works[i]);
+			pmv_work_free(&batch->works[i]);
 		else
 			batch->works[kept++] = batch->works[i];
 	}
@@ -221,11 +81,20 @@ void pmv_writeback_add_counts(struct pmv_writeback_counts *sum,
 	pmv_count_add(&sum->stored_bytes, more->stored_bytes);
 }
 
+/* sync_pages -- which may take long, so no other region is held meanwhile */
+__attribute__((noinline)) static void sync_pages(struct pmv_writeback_batch *batch,
+						 struct pmv_regions *regions)
+{
+	for (unsigned int i = 0; i < batch->count; i++)
+		pmv_work_let_go(regions, &batch->works[i]);
+	pmv_pages_sync(batch, regions);
+}
+
 /* end_flushes -- make durable all that was flushed so far */
 static void end_flushes(struct pmv_writeback_batch *batch, struct pmv_regions *regions)
 {
 	if (batch->num_syncs)
-		pmv_pages_sync(batch, regions);
+		sync_pages(batch, regions);
 	if (batch->undrained)
 		pmv_flush->drain();
 	batch->undrained = batch->flushed = batch->scattered = false;
@@ -303,7 +172,7 @@ static bool flush_on(struct pmv_writeback_batch *batch, struct pmv_regions *regi
 		     struct pmv_work *work, struct pmv_slice *slice)
 {
 	while (work->at < work->count) {
-		struct pmv_extent part = named(work)[work->at];
+		struct pmv_extent part = pmv_work_named(work)[work->at];
 		struct pmv_region *region;
 
 		part.offset += work->done;
@@ -319,14 +188,14 @@ static bool flush_on(struct pmv_writeback_batch *batch, struct pmv_regions *regi
 			return false;
 		region = hold(regions, work, &part);
 		if (region) {
-			charge(slice, part.persist,
-			       flush_slice(batch, regions, work, region, &part));
+			pmv_slice_charge(slice, part.persist,
+					 flush_slice(batch, regions, work, region, &part));
 			/* There may have been no memory behind it. */
-			fail_if_lost(work, region);
+			pmv_work_fail_if_lost(work, region);
 			pmv_region_put(regions, region);
 			work->done += part.len;
 		}
-		if (!region || work->done == named(work)[work->at].len) {
+		if (!region || work->done == pmv_work_named(work)[work->at].len) {
 			work->at++;
 			work->done = 0;
 		}
@@ -428,13 +297,11 @@ static void store(struct pmv_writeback_batch *batch, struct pmv_regions *regions
 		if (!earlier_are_durable(batch, work))
 			work->fault = PMV_FAULT_IO;
 	}
-	region = work->fault ? NULL : hold(regions, work, target);
-	if (!region)
+	if (!work->fault && !work->held)
+		work->held = hold(regions, work, target);
+	region = work->held;
+	if (work->fault || !store_apart(regions, work, region))
 		return;
-	if (!store_apart(regions, work, region)) {
-		pmv_region_put(regions, region);
-		return;
-	}
 	pmv_count_add(&batch->counts.stores, 1);
 	pmv_count_add(&batch->counts.stored_bytes, target->len);
 	if (target->len) {
@@ -443,8 +310,7 @@ static void store(struct pmv_writeback_batch *batch, struct pmv_regions *regions
 	} else if (target->direct) {
 		pmv_pages_note(batch, regions, work, region, target);
 	}
-	fail_if_lost(work, region);
-	pmv_region_put(regions, region);
+	pmv_work_fail_if_lost(work, region);
 }
 
 /* look_again -- at the regions that the request names, with bytes or without */
@@ -454,12 +320,13 @@ static void look_again(struct pmv_regions *regions, struct pmv_work *work)
 	size_t count = work->count - work->num_left;
 
 	for (size_t i = 0; i < count + stores; i++) {
-		const struct pmv_extent *extent = i < count ? &named(work)[i] : &work->target;
+		const struct pmv_extent *extent =
+			i < count ? &pmv_work_named(work)[i] : &work->target;
 		struct pmv_region *region = hold(regions, work, extent);
 
 		if (!region)
 			continue;
-		fail_if_lost(work, region);
+		pmv_work_fail_if_lost(work, region);
 		if (!work->fault && pmv_region_is_bad(region))
 			work->fault = PMV_FAULT_IO;
 		pmv_region_put(regions, region);
@@ -491,16 +358,16 @@ static void chain_stored(void *arg, struct pmv_region *region, uint64_t offset, 
 			 bool commits)
 {
 	struct carried *carried = arg;
-	const struct pmv_extent part = extent_of(region, offset, len);
+	const struct pmv_extent part = pmv_extent_of(region, offset, len);
 
 	/* Without memory to remember it by, it is flushed now. */
-	if (!commits && pmv_writeback_name(carried->work, region, offset, len)) {
+	if (!commits && pmv_work_name(carried->work, region, offset, len)) {
 		carried->work->num_left++;
 		return;
 	}
 	flush_slice(carried->batch, carried->regions, carried->work, region, &part);
 	/* There may have been no memory behind it. */
-	fail_if_lost(carried->work, region);
+	pmv_work_fail_if_lost(carried->work, region);
 	pmv_count_add(&carried->batch->counts.stores, 1);
 	pmv_count_add(&carried->batch->counts.stored_bytes, len);
 }
@@ -579,12 +446,11 @@ static void store_all(struct pmv_writeback_batch *batch, struct pmv_regions *reg
 		if (work->source != source)
 			batch->stored.len = batch->scattered = 0;
 		source = work->source;
-		if (!work->ended || !work->request.store)
-			continue;
-		if (work->request.chain)
+		if (work->ended && work->request.chain)
 			execute_chain(batch, regions, work);
-		else
+		else if (work->ended && work->request.store)
 			store(batch, regions, work);
+		pmv_work_let_go(regions, work);
 	}
 }
 

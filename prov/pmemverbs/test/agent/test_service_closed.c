@@ -2,9 +2,9 @@
 /*
  * test_service_closed.c -- regions and endpoints that are closed while requests are served
  *
- * The agent holds no region from one slice to the next.  What it finds closed at a later step
- * is not durable, so the request fails.  Nothing is stored for an endpoint that is closed: its
- * peer may have written newer data since, on another connection.
+ * The agent holds no region from one round to the next, nor while others are synced.  What it finds
+ * closed at a later step is not durable, so the request fails.  Nothing is stored for an endpoint
+ * that is closed: its peer may have written newer data since, on another connection.
  */
 #include "test/support/pair.h"
 
@@ -19,6 +19,7 @@
 struct closing {
 	struct pair *pair;
 	enum pair_memory memory;
+	pthread_t thread;
 };
 
 static void close_region(void *arg)
@@ -38,7 +39,7 @@ static void close_meanwhile(struct closing *closing)
 /* The pages are to be synced at the end of the round. */
 Test(agent, fails_what_names_pages_that_are_closed_before_they_are_synced)
 {
-	struct closing closing = {pair_open(NULL), PAGE};
+	struct closing closing = {.pair = pair_open(NULL), .memory = PAGE};
 
 	pair_tell_of(closing.pair, PAGE, 0, 10);
 	pair_tell_of(closing.pair, DMP, 0, 10);
@@ -51,9 +52,49 @@ Test(agent, fails_what_names_pages_that_are_closed_before_they_are_synced)
 }
 
 /* The store would go to memory that may be unmapped, or somebody else's. */
-Test(agent, stores_nothing_to_a_region_that_is_closed_meanwhile)
+Test(agent, stores_nothing_to_a_region_that_is_closed_while_others_are_synced)
 {
-	struct closing closing = {pair_open(NULL), READ_DMP};
+	struct closing closing = {.pair = pair_open(NULL), .memory = READ_DMP};
+	struct pmv_flush_message message = {
+		.count = 2,
+		.ordered = true,
+		.ranges = {pair_range(closing.pair, PAGE, 0, 10),
+			   pair_range(closing.pair, READ_DMP, 0, 5)},
+	};
+
+	message_carry(&message, "handshake");
+	pair_tell(closing.pair, &message);
+	close_meanwhile(&closing);
+	pair_serve(closing.pair);
+	expect_done(closing.pair, "Y D K");
+	pair_expect_ack(closing.pair, 1, PMV_FAULT_ACCESS);
+	cr_expect_eq(closing.pair->memory[READ_DMP][0], 0);
+	pair_close(closing.pair);
+}
+
+static void *close_now(void *arg)
+{
+	struct closing *closing = arg;
+
+	pair_unregister(closing->pair, closing->memory);
+	return NULL;
+}
+
+/* close_in_thread -- another thread begins to, and waits */
+static void close_in_thread(void *arg)
+{
+	struct closing *closing = arg;
+
+	closing->pair->on_event = NULL;
+	cr_assert_eq(pthread_create(&closing->thread, NULL, close_now, closing), 0);
+	while (!atomic_load(&pair_agent(closing->pair)->regions.removing))
+		sched_yield();
+}
+
+/* Where data are to be stored a region stays until they are. */
+Test(agent, stores_to_a_region_before_it_is_closed)
+{
+	struct closing closing = {.pair = pair_open(NULL), .memory = READ_DMP};
 	struct pmv_flush_message message = {
 		.count = 2,
 		.ranges = {pair_range(closing.pair, DMP, 0, 10),
@@ -62,11 +103,13 @@ Test(agent, stores_nothing_to_a_region_that_is_closed_meanwhile)
 
 	message_carry(&message, "handshake");
 	pair_tell(closing.pair, &message);
-	close_meanwhile(&closing);
+	closing.pair->on_event = close_in_thread;
+	closing.pair->on_event_arg = &closing;
 	pair_serve(closing.pair);
-	expect_done(closing.pair, "F D K");
-	pair_expect_ack(closing.pair, 1, PMV_FAULT_ACCESS);
-	cr_expect_eq(closing.pair->memory[READ_DMP][0], 0);
+	pthread_join(closing.thread, NULL);
+	expect_done(closing.pair, "F S F D K");
+	pair_expect_ack(closing.pair, 1, PMV_FAULT_NONE);
+	cr_expect_arr_eq(closing.pair->memory[READ_DMP], "hands", 5);
 	pair_close(closing.pair);
 }
 
@@ -76,7 +119,7 @@ Test(agent, stores_nothing_to_a_region_that_is_closed_meanwhile)
  */
 Test(agent, fails_what_names_a_region_that_is_closed_after_another_fault)
 {
-	struct closing closing = {pair_open(NULL), MHP};
+	struct closing closing = {.pair = pair_open(NULL), .memory = MHP};
 
 	pair_tell_of(closing.pair, MHP, 0, 0);
 	pair_tell_range(closing.pair, (struct pmv_range){0, 1, 0xdead});
