@@ -43,6 +43,7 @@ void pmv_look_add(struct pmv_looks *looks, struct pmv_receiver *receiver)
 		.hinted = pmv_link_listens(receiver->link) && !receiver->link->peer.port,
 	};
 	looks->unhinted += !receiver->look.hinted;
+	looks->held_up = true;
 	TAILQ_INSERT_HEAD(&looks->active, receiver, next);
 }
 

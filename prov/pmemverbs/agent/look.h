@@ -28,6 +28,7 @@ struct pmv_looks {
 	struct pmv_receiver_list parked; /* after a hint only, and now and then */
 	atomic_uint unhinted;            /* mailboxes whose peers' hints have not come */
 	bool unfinished;                 /* something goes on in the next rounds */
+	bool held_up;                    /* one of them may wait for its core: pmv_queues_pin */
 	bool expecting;                  /* a request may still come behind its hint */
 	int64_t bound_ns;                /* no window is longer */
 	atomic_int_fast64_t until_ns;    /* the end of the last window */

@@ -46,10 +46,15 @@ void pmv_queues_pin(struct pmv_agent *agent, bool all)
 		pin(agent, queue);
 	}
 	pin_attended(agent);
+	if (!agent->looks.held_up)
+		return;
+	agent->looks.held_up = false;
 	TAILQ_FOREACH(receiver, &agent->looks.active, next)
 	{
-		if (receiver->starved || (receiver->refused && !receiver->ended))
-			pmv_queues_pin_both(agent, receiver);
+		if (!receiver->starved && (!receiver->refused || receiver->ended))
+			continue;
+		agent->looks.held_up = true;
+		pmv_queues_pin_both(agent, receiver);
 	}
 }
 

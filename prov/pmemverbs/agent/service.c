@@ -192,7 +192,7 @@ static void refuse(struct pmv_agent *agent, struct pmv_receiver *receiver)
 	if (receiver->working)
 		pmv_work_free(receiver->work);
 	receiver->working = false;
-	receiver->refused = true;
+	receiver->refused = agent->looks.held_up = true;
 }
 
 PMV_ALWAYS_INLINE void post_acks(struct pmv_agent *agent, struct pmv_receiver *receiver)
@@ -203,6 +203,7 @@ PMV_ALWAYS_INLINE void post_acks(struct pmv_agent *agent, struct pmv_receiver *r
 	if (receiver->posted_acks > before)
 		pmv_look_acknowledged(&agent->looks, receiver, pmv_clock_ns());
 	receiver->starved = ret == -FI_EAGAIN;
+	agent->looks.held_up |= receiver->starved;
 	if (!ret || ret == -FI_EAGAIN)
 		return;
 	/* No warning: so it is, too, when the connection has just been lost. */
@@ -344,6 +345,7 @@ static void refuse_work(struct pmv_agent *agent, struct pmv_receiver *receiver,
 	struct pmv_complaint complaint;
 
 	receiver->refused |= work->malformed;
+	agent->looks.held_up |= work->malformed;
 	if (!work->malformed && (work->fault == PMV_FAULT_IO || receiver->warned))
 		return;
 	/* Its endpoint may be closed at any moment, and with it what knows the peer's address. */
@@ -489,7 +491,7 @@ static bool serve(struct pmv_agent *agent, struct pmv_slice slice)
 	bool busy;
 
 	pthread_mutex_lock(&agent->lock);
-	busy = conclude_synced(agent);
+	busy = !TAILQ_EMPTY(&agent->syncing.done) && conclude_synced(agent);
 	pmv_queues_pin(agent, agent->engine->core->manual_progress);
 	/* Cores are called without the lock. */
 	if (!TAILQ_EMPTY(&agent->pinned)) {
