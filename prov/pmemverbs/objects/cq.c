@@ -209,11 +209,16 @@ static void count_look(struct pmv_cq *cq, ssize_t ret)
 		atomic_fetch_add_explicit(&cq->vain_looks, 1, memory_order_relaxed);
 }
 
-/*
- * wait_for_entries -- or until left ms are over (-1: never); 1: something has come; cancel: whether
- * the thread may be cancelled in its sleep
- */
-static int wait_for_entries(struct pmv_cq *cq, int64_t left, int cancel)
+/* How a call waits. */
+struct wait {
+	const void *cond;
+	int timeout;
+	int cancel; /* whether the thread may be cancelled in its sleep */
+	bool works; /* the core has told this call of what is there, and so nobody else */
+};
+
+/* wait_for_entries -- or until left ms are over (-1: never); 1: something has come */
+static int wait_for_entries(struct pmv_cq *cq, int64_t left, struct wait *wait)
 {
 	int timeout = left < 0 || left > INT32_MAX ? -1 : (int) left;
 	struct timespec look = {.tv_nsec = LOOK_FOR_ACKS_NS};
@@ -223,17 +228,18 @@ static int wait_for_entries(struct pmv_cq *cq, int64_t left, int cancel)
 	if (must_look(cq)) {
 		if (pmv_queue_pending(&cq->queue) == PMV_PENDING_POSTS)
 			look.tv_nsec = LOOK_FOR_ROOM_NS;
-		pmv_cancel_restore(cancel);
+		pmv_cancel_restore(wait->cancel);
 		nanosleep(&look, NULL);
 		pmv_cancel_off();
 		return 0;
 	}
 	ret = may_sleep(cq, &works);
+	wait->works |= works;
 	if (ret && !(works && looks_in_vain(cq)))
 		return ret == -FI_EAGAIN ? 0 : ret;
 	if (pmv_queue_pending(&cq->queue) && (timeout < 0 || timeout > LOSS_POLL_MS))
 		timeout = LOSS_POLL_MS;
-	pmv_cancel_restore(cancel);
+	pmv_cancel_restore(wait->cancel);
 	ret = await_event(cq, works, timeout);
 	pmv_cancel_off();
 	return ret >= 0 ? ret : errno == EINTR ? 0 : -errno;
@@ -314,23 +320,22 @@ static bool goes_on_looking(struct pmv_cq *cq, struct look *look)
 	return false;
 }
 
-static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, const void *cond,
-			    int timeout, int cancel)
+static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, struct wait *wait)
 {
 	struct pmv_cq *cq = pmv_to_cq(fid);
 	unsigned heeded = atomic_load(&cq->heeded);
-	int64_t end = pmv_clock_ms() + timeout;
+	int64_t end = pmv_clock_ms() + wait->timeout;
 	struct look look = {.until_ns = 0};
 	size_t wanted = 1;
 	size_t got = 0;
 
 	if (cq->wait_cond == FI_CQ_COND_THRESHOLD)
-		wanted = (size_t) cond < count ? (size_t) cond : count;
+		wanted = (size_t) wait->cond < count ? (size_t) wait->cond : count;
 
 	for (;;) {
 		char *at = (char *) buf + got * cq->queue.entry_size;
 		ssize_t ret = cq_read(fid, at, count - got);
-		int64_t left = timeout < 0 ? -1 : end - pmv_clock_ms();
+		int64_t left = wait->timeout < 0 ? -1 : end - pmv_clock_ms();
 
 		count_look(cq, ret);
 		if (ret > 0)
@@ -342,11 +347,11 @@ static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, const v
 				atomic_store(&look.before_sleep->in_vain, 0);
 			return got;
 		}
-		if ((timeout >= 0 && left <= 0) || is_signaled(cq, heeded))
+		if ((wait->timeout >= 0 && left <= 0) || is_signaled(cq, heeded))
 			return got ? (ssize_t) got : -FI_EAGAIN;
 		if (goes_on_looking(cq, &look))
 			continue;
-		ret = wait_for_entries(cq, left, cancel);
+		ret = wait_for_entries(cq, left, wait);
 		if (ret < 0)
 			return got ? (ssize_t) got : ret;
 		if (ret)
@@ -366,17 +371,20 @@ static void leave(void *arg)
 static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
 {
 	struct pmv_cq *cq = pmv_to_cq(fid);
+	struct wait wait = {.cond = cond, .timeout = timeout};
 	ssize_t ret;
-	int cancel;
 
 	if (cq->queue.epoll_fd < 0)
 		return -FI_ENOSYS;
-	cancel = pmv_cancel_off();
+	wait.cancel = pmv_cancel_off();
 	atomic_fetch_add(&cq->queue.sleepers, 1);
 	pthread_cleanup_push(leave, cq);
-	ret = read_or_wait(fid, buf, count, cond, timeout, cancel);
+	ret = read_or_wait(fid, buf, count, &wait);
 	pthread_cleanup_pop(1);
-	pmv_cancel_restore(cancel);
+	/* What is left is for others that sleep. */
+	if (wait.works && ret != -FI_EAGAIN && atomic_load(&cq->queue.sleepers))
+		pmv_queue_wake(&cq->queue);
+	pmv_cancel_restore(wait.cancel);
 	return ret;
 }
 

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "objects/cq.h"
@@ -37,6 +38,7 @@ static struct {
 	int count;      /* naps, ... */
 	int naps[NAPS]; /* ... and their ms */
 	int entry_in;   /* it comes in that nap; 0: in none */
+	int core_in;    /* an entry of the core's does */
 } stuck;
 
 static int poll_stuck(nfds_t count, int timeout)
@@ -47,6 +49,8 @@ static int poll_stuck(nfds_t count, int timeout)
 	}
 	cr_assert_lt(stuck.count, NAPS);
 	stuck.naps[stuck.count++] = timeout;
+	if (stuck.count == stuck.core_in)
+		fake_complete(&fake_time.pair->home->fake, 1);
 	if (stuck.count == stuck.entry_in) {
 		struct pmv_queue *queue = &pmv_to_cq(fake_time.pair->home->cq)->queue;
 		struct fi_cq_tagged_entry entry = {.op_context = CONTEXT(1)};
@@ -312,6 +316,30 @@ Test(cq_look, does_not_wait_for_the_descriptor_alone_while_the_core_has_work)
 	read_by_another = NULL;
 	cr_expect_gt(stuck.count, 0);
 	cr_expect_eq(stuck.waits, 0, "it would sleep for ever");
+	pair->home->fake.holds_message = false;
+	pair->home->core.manual_progress = stuck.quiet = false;
+	pair_close(pair);
+}
+
+/* The core has told nobody but this thread of what there is, and it takes one entry. */
+Test(cq_look, wakes_another_thread_for_what_it_leaves)
+{
+	struct pair *pair = open_pair();
+	struct pmv_queue *queue = &pmv_to_cq(pair->home->cq)->queue;
+	uint64_t wakes;
+
+	pair->home->core.manual_progress = pair->home->fake.holds_message = true;
+	stuck.quiet = true;
+	stuck.core_in = 2;
+	for (unsigned int others = 0; others < 2; others++) {
+		accepted(pair_put(pair, MHP, 0, 8, CONTEXT(1), 0));
+		atomic_store(&queue->sleepers, others);
+		wait_stuck(pair, 1);
+		atomic_store(&queue->sleepers, 0);
+		/* One is for the entry, as the agent has no thread, and the call serves. */
+		cr_assert_eq(read(queue->wake_fd, &wakes, sizeof(wakes)), sizeof(wakes));
+		cr_expect_eq(wakes, 1 + others);
+	}
 	pair->home->fake.holds_message = false;
 	pair->home->core.manual_progress = stuck.quiet = false;
 	pair_close(pair);
