@@ -15,12 +15,14 @@
 #include "agent/hint.h"
 #include "agent/wire.h"
 
+struct pmv_agent;
 struct pmv_engine_ep;
 struct pmv_op;
 struct pmv_op_owner;
 
 struct pmv_link {
 	const struct pmv_engine_ep *engine;
+	struct pmv_agent *agent; /* ours */
 	const struct pmv_hint_socket *hints;
 	struct pmv_op_owner *owner;
 	uint8_t *block;        /* the peer writes here */

@@ -4,6 +4,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "agent/agent.h"
 #include "base/inline.h"
 #include "base/log.h"
 #include "commit/flush_request.h"
@@ -100,13 +101,23 @@ static bool may_follow(struct pmv_initiator *ini)
 	return may;
 }
 
+/*
+ * look -- into the queue, for what a refused call waits for.  A core that moves data in calls has
+ * moved what others wait for as well, and nobody else hears of that.
+ */
+static void look(struct pmv_initiator *ini, bool looking)
+{
+	pmv_queue_progress(ini->owner.tx_queue, looking);
+	pmv_agent_nudge(ini->mailbox->link.agent);
+}
+
 static bool may_enter(struct pmv_initiator *ini, bool follows)
 {
 	if (pmv_submit_is_open(ini) || (follows && may_follow(ini)))
 		return true;
 	/* The application may read nothing until it has posted this. */
 	if (ini->engine->engine->core->manual_progress || atomic_load(&ini->tails)) {
-		pmv_queue_progress(ini->owner.tx_queue, false);
+		look(ini, false);
 		if (pmv_submit_is_open(ini))
 			return true;
 	}
@@ -145,9 +156,9 @@ static bool is_ready(struct pmv_initiator *ini, bool agent, bool group, bool rea
 
 	reads = reads && !pmv_engine_can(ini->engine->engine, PMV_ENGINE_FENCE);
 	if (has_to_wait(ini, agent, reads, flushes))
-		pmv_queue_progress(ini->owner.tx_queue, false);
+		look(ini, false);
 	if (group && !pmv_group_is_idle(ini))
-		pmv_queue_progress(ini->owner.tx_queue, true);
+		look(ini, true);
 	if (has_to_wait(ini, agent, reads, flushes)) {
 		if (flushes)
 			atomic_store(&ini->awaits_flushes, true);
@@ -187,7 +198,7 @@ static bool is_held_up(struct pmv_initiator *ini, bool agent, bool reads)
 {
 	if (!prolongs_wait(ini, agent, reads))
 		return false;
-	pmv_queue_progress(ini->owner.tx_queue, false);
+	look(ini, false);
 	return prolongs_wait(ini, agent, reads);
 }
 

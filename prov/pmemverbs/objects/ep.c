@@ -366,6 +366,7 @@ static void join(struct pmv_ep *ep, const struct fi_info *info, const struct fi_
 	pmv_engine_join(&ep->engine, &domain->engine);
 	pmv_mailbox_init(&ep->mailbox);
 	ep->mailbox.link.engine = &ep->engine;
+	ep->mailbox.link.agent = &domain->agent;
 	ep->mailbox.link.hints = &domain->agent.hints;
 	ep->mailbox.link.owner = &ep->initiator.owner;
 	ep->mailbox.link.life = domain->life;

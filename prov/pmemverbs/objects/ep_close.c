@@ -133,6 +133,8 @@ static int stop(struct pmv_ep *ep)
 	}
 	pmv_agent_forget(agent, &ep->mailbox.receiver);
 	take_leftovers(ep);
+	/* Of other endpoints, too. */
+	pmv_agent_nudge(agent);
 	pmv_held_cancel(ep, NULL, true);
 	abandon_operations(ep);
 	if (ep->initiator.owner.tx_queue)
