@@ -6,7 +6,11 @@
 
 #include <rdma/fi_errno.h>
 
+#include "agent/kick.h"
 #include "base/clock.h"
+#include "engine/engine.h"
+#include "progress/op.h"
+#include "progress/queue.h"
 
 /* Without an acknowledgement hints are repeated: this long after the request, then less often. */
 #define HINT_WAIT_NS 1000000
@@ -44,6 +48,19 @@ void pmv_sender_hint_again(struct pmv_sender *sender, int64_t now)
 	pmv_link_hint(sender->link, false);
 }
 
+/*
+ * keep_watch -- whoever sleeps on one of the queues may have seen another request, whose
+ * acknowledgement somebody else has taken: then our agent's thread looks for none any more.  Where
+ * calls move them, whoever moves one wakes who sleeps.
+ */
+static void keep_watch(const struct pmv_link *link)
+{
+	if ((pmv_queue_is_watched(link->owner->tx_queue) ||
+	     pmv_queue_is_watched(link->owner->rx_queue)) &&
+	    !link->engine->engine->core->manual_progress)
+		pmv_agent_kick(link->agent);
+}
+
 /* Messages from here */
 
 ssize_t pmv_sender_send(struct pmv_sender *sender, struct pmv_envelope *envelope, struct pmv_op *op,
@@ -62,6 +79,7 @@ ssize_t pmv_sender_send(struct pmv_sender *sender, struct pmv_envelope *envelope
 	sender->sent++;
 	sender->in_request = envelope->more;
 	hint_of_request(sender);
+	keep_watch(sender->link);
 	return 0;
 }
 

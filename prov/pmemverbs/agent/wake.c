@@ -8,11 +8,6 @@
 #include "progress/op.h"
 #include "progress/queue.h"
 
-static bool is_watched(struct pmv_queue *queue)
-{
-	return queue && atomic_load(&queue->watched);
-}
-
 static void wake(struct pmv_queue *queue)
 {
 	if (queue && atomic_exchange(&queue->watched, false))
@@ -39,7 +34,8 @@ bool pmv_agent_wake_sleepers(struct pmv_agent *agent)
 		{
 			const struct pmv_op_owner *owner = receiver->link->owner;
 
-			if (!is_watched(owner->tx_queue) && !is_watched(owner->rx_queue))
+			if (!pmv_queue_is_watched(owner->tx_queue) &&
+			    !pmv_queue_is_watched(owner->rx_queue))
 				continue;
 			atomic_store(&agent->watched, true);
 			if (!atomic_load(&receiver->sender->unacked))

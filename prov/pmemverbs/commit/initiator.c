@@ -101,17 +101,21 @@ void pmv_initiator_established(struct pmv_initiator *ini)
 	atomic_store(&ini->ordering.known, 0);
 }
 
-void pmv_initiator_break(struct pmv_initiator *ini)
+/* hurry -- no acknowledgement comes: whoever waits for one is to look */
+static void hurry(struct pmv_initiator *ini)
 {
 	struct pmv_queue *tx = ini->owner.tx_queue, *rx = ini->owner.rx_queue;
 
-	atomic_store(&ini->broken, true);
-	if (!atomic_load(&ini->mailbox->sender.unacked))
-		return;
 	if (tx)
-		pmv_queue_wake(tx);
+		pmv_queue_hurry(tx, &ini->on_tx_queue);
 	if (rx && rx != tx)
-		pmv_queue_wake(rx);
+		pmv_queue_hurry(rx, &ini->on_rx_queue);
+}
+
+void pmv_initiator_break(struct pmv_initiator *ini)
+{
+	atomic_store(&ini->broken, true);
+	hurry(ini);
 }
 
 void pmv_initiator_wait(struct pmv_initiator *ini, enum pmv_pending pending)
@@ -122,6 +126,9 @@ void pmv_initiator_wait(struct pmv_initiator *ini, enum pmv_pending pending)
 	/* An application that waits for the target's reaction may read the other queue only. */
 	if (rx && rx != tx)
 		pmv_queue_wait(rx, &ini->on_rx_queue, pending);
+	/* It may have been lost since this was found to wait. */
+	if (atomic_load(&ini->broken))
+		hurry(ini);
 }
 
 void pmv_initiator_unwait(struct pmv_initiator *ini)

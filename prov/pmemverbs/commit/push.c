@@ -41,9 +41,18 @@ static enum pmv_pending push_tx(struct pmv_waiter *waiter, bool looking)
 	return pmv_push(pmv_container_of(waiter, struct pmv_initiator, on_tx_queue), looking);
 }
 
+/*
+ * push_rx -- that a flush has ended is told in the other queue, and whoever reads that may ask the
+ * agent for another one: its acknowledgement is to wake who sleeps on this queue, too
+ */
 static enum pmv_pending push_rx(struct pmv_waiter *waiter, bool looking)
 {
-	return pmv_push(pmv_container_of(waiter, struct pmv_initiator, on_rx_queue), looking);
+	struct pmv_initiator *ini = pmv_container_of(waiter, struct pmv_initiator, on_rx_queue);
+	enum pmv_pending pending = pmv_push(ini, looking);
+
+	if (pending != PMV_PENDING_FLUSH || !ini->mailbox->link.peer.agent)
+		return pending;
+	return PMV_PENDING_ACKS;
 }
 
 static void lost(struct pmv_op_owner *owner)

@@ -281,22 +281,33 @@ static ssize_t take_entries(struct pmv_queue *queue)
 
 /* Waiters */
 
-void pmv_queue_wait(struct pmv_queue *queue, struct pmv_waiter *waiter, enum pmv_pending pending)
+/* raise_pending -- and unlock */
+static void raise_pending(struct pmv_queue *queue, enum pmv_pending pending)
 {
-	enum pmv_pending before;
+	enum pmv_pending before = atomic_load(&queue->pending);
 
-	pthread_mutex_lock(&queue->stall_lock);
-	if (!waiter->listed) {
-		waiter->listed = true;
-		TAILQ_INSERT_HEAD(&queue->waiters, waiter, next);
-	}
-	before = atomic_load(&queue->pending);
 	if (before < pending)
 		atomic_store(&queue->pending, pending);
 	pthread_mutex_unlock(&queue->stall_lock);
 	/* Whoever sleeps did not know of that. */
 	if (before < pending && atomic_exchange(&queue->armed, false))
 		pmv_queue_wake(queue);
+}
+
+void pmv_queue_wait(struct pmv_queue *queue, struct pmv_waiter *waiter, enum pmv_pending pending)
+{
+	pthread_mutex_lock(&queue->stall_lock);
+	if (!waiter->listed) {
+		waiter->listed = true;
+		TAILQ_INSERT_HEAD(&queue->waiters, waiter, next);
+	}
+	raise_pending(queue, pending);
+}
+
+void pmv_queue_hurry(struct pmv_queue *queue, const struct pmv_waiter *waiter)
+{
+	pthread_mutex_lock(&queue->stall_lock);
+	raise_pending(queue, waiter->listed ? PMV_PENDING_POSTS : PMV_PENDING_NONE);
 }
 
 void pmv_queue_unwait(struct pmv_queue *queue, struct pmv_waiter *waiter)

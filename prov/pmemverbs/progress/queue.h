@@ -71,7 +71,7 @@ enum pmv_pending {
 	PMV_PENDING_NONE,
 	PMV_PENDING_FLUSH, /* a flush, whose completion comes from the core */
 	PMV_PENDING_ACKS,  /* acknowledgements */
-	PMV_PENDING_POSTS, /* room to post the rest */
+	PMV_PENDING_POSTS, /* room to post the rest; or the connection is lost */
 };
 
 /* An endpoint's place among those that wait. */
@@ -229,8 +229,12 @@ void pmv_queue_progress(struct pmv_queue *queue, bool looking);
 bool pmv_queue_has_room(struct pmv_queue *queue, const struct pmv_unread *unread, size_t others);
 bool pmv_queue_add_for(struct pmv_queue *queue, struct pmv_unread *unread, struct pmv_comp *comp);
 
-/* pmv_queue_wait -- push this waiter whenever the queue is read, until it waits for nothing */
+/*
+ * pmv_queue_wait -- push this waiter whenever the queue is read, until it waits for nothing
+ * pmv_queue_hurry -- if it waits: whoever sleeps, or is about to, reads the queue first
+ */
 void pmv_queue_wait(struct pmv_queue *queue, struct pmv_waiter *waiter, enum pmv_pending pending);
+void pmv_queue_hurry(struct pmv_queue *queue, const struct pmv_waiter *waiter);
 void pmv_queue_unwait(struct pmv_queue *queue, struct pmv_waiter *waiter);
 
 /* pmv_queue_is_armed -- may somebody sleep on the descriptor?  queue may be NULL. */
@@ -257,6 +261,12 @@ int pmv_queue_await_news(struct pmv_queue *queue, int timeout_ms);
 
 /* pmv_queue_trywait -- may the core's descriptor be waited on?  0, or -FI_EAGAIN: there is work */
 int pmv_queue_trywait(struct pmv_queue *queue);
+
+/* pmv_queue_is_watched -- does somebody rely on the agent's thread?  queue may be NULL. */
+static inline bool pmv_queue_is_watched(struct pmv_queue *queue)
+{
+	return queue && atomic_load(&queue->watched);
+}
 
 static inline enum pmv_pending pmv_queue_pending(struct pmv_queue *queue)
 {

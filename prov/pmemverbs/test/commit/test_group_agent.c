@@ -51,6 +51,28 @@ Test(cover, by_the_agent_is_one_letter_for_what_is_written_during_another)
 	pair_close(pair);
 }
 
+/* Whoever reads the first queue may ask the agent again: its answer is to wake the other one, too.
+ */
+Test(cover, has_who_sleeps_on_the_other_queue_wait_for_an_answer)
+{
+	struct pair *pair = open_pair(
+		&(struct pair_options){.home = {.wait_obj = FI_WAIT_FD, .own_rx_cq = true}});
+	struct pmv_queue *rx = &pmv_to_cq(pair->home->rx_cq)->queue;
+	struct fi_cq_tagged_entry entry;
+
+	put_some(pair, DMP, 1, 2);
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "W M");
+	pair_deliver(pair);
+	pair_serve(pair);
+	/* The answer has come, but the end of the flush is not read yet. */
+	refused(fi_cq_read(pair->home->rx_cq, &entry, 1), FI_EAGAIN);
+	cr_expect(atomic_load(&pair->from->initiator.group.flushing));
+	cr_expect_eq(pmv_queue_pending(rx), PMV_PENDING_ACKS);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	pair_close(pair);
+}
+
 /* Whoever sleeps then waits for more than an acknowledgement. */
 Test(cover, of_a_write_is_to_be_posted_also_while_the_agent_is_asked)
 {

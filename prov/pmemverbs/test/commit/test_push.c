@@ -3,6 +3,7 @@
 #include "test_flush_request.h"
 
 #include <poll.h>
+#include <unistd.h>
 
 #include "commit/push.h"
 #include "objects/cq.h"
@@ -38,17 +39,36 @@ static void drain(struct pair *pair)
 	pair_close(pair);
 }
 
-/* play_thread -- as if home's agent had one, over a core that moves data in calls */
-static void play_thread(struct pair *pair, bool on)
+static struct pmv_agent *home_agent(struct pair *pair)
 {
-	struct pmv_agent *agent = &pmv_to_domain(pair->home->domain)->agent;
+	return &pmv_to_domain(pair->home->domain)->agent;
+}
+
+/* play_thread_over -- as if home's agent had one, which sleeps */
+static void play_thread_over(struct pair *pair, bool on, bool manual_progress)
+{
+	struct pmv_agent *agent = home_agent(pair);
 
 	pmv_setting.agent = on ? PMV_AGENT_THREAD : PMV_AGENT_PROGRESS;
-	pair->home->core.manual_progress = on;
+	pair->home->core.manual_progress = on && manual_progress;
 	atomic_store(&agent->running, on);
 	atomic_store(&agent->asleep, on);
 	/* Nobody is woken only to see whether the peer is there. */
 	agent->woke_ns = on ? INT64_MAX : 0;
+}
+
+/* play_thread -- over a core that moves data in calls */
+static void play_thread(struct pair *pair, bool on)
+{
+	play_thread_over(pair, on, true);
+}
+
+/* is_kicked -- and that is forgotten */
+static bool is_kicked(struct pair *pair)
+{
+	uint64_t kicks;
+
+	return read(home_agent(pair)->kick_fd, &kicks, sizeof(kicks)) > 0;
 }
 
 static bool is_ready(struct fid_cq *cq)
@@ -106,7 +126,7 @@ Test(push, waits_to_post_if_the_core_has_no_room_for_a_message)
 static void expect_woken(bool tx, bool rx)
 {
 	struct pair *pair = open_pair();
-	struct pmv_agent *agent = &pmv_to_domain(pair->home->domain)->agent;
+	struct pmv_agent *agent = home_agent(pair);
 
 	fill_mailbox(pair);
 	play_thread(pair, true);
@@ -163,4 +183,59 @@ Test(push, wakes_all_who_sleep_when_the_connection_is_lost)
 		rig_expect_error(pair->home, CONTEXT(i), RIG_WRITTEN, FI_ECANCELED);
 	refused(fi_cq_readerr(pair->home->cq, &err, 0), FI_EAGAIN);
 	pair_close(pair);
+}
+
+/* What was to wake them has been read by whoever is about to sleep. */
+Test(push, lets_nobody_fall_asleep_who_waits_on_a_lost_connection)
+{
+	struct pair *pair = open_pair();
+
+	fill_mailbox(pair);
+	play_thread(pair, true);
+	pmv_initiator_break(&pair->from->initiator);
+	refused(pmv_cq_trywait(pmv_to_cq(pair->home->cq)), FI_EAGAIN);
+	refused(pmv_cq_trywait(pmv_to_cq(pair->home->rx_cq)), FI_EAGAIN);
+	play_thread(pair, false);
+	for (int i = 0; i <= PMV_WINDOW; i++)
+		rig_expect_error(pair->home, CONTEXT(i), RIG_WRITTEN, FI_ECANCELED);
+	pair_close(pair);
+}
+
+/* One has fallen asleep behind a commit whose acknowledgement the reader of the other queue took.
+ */
+Test(push, has_the_agents_thread_look_for_who_slept_before)
+{
+	struct pair *pair = open_pair();
+
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(1), FI_COMMIT));
+	play_thread_over(pair, true, false);
+	accepted(pmv_cq_trywait(pmv_to_cq(pair->home->rx_cq)));
+	cr_assert(is_kicked(pair));
+	play_thread(pair, false);
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	play_thread_over(pair, true, false);
+	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(2), FI_COMMIT));
+	cr_expect(is_kicked(pair));
+	play_thread(pair, false);
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
+	pair_close(pair);
+}
+
+Test(push, has_a_refused_call_look_for_what_it_has_moved)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = home_agent(pair);
+	unsigned long before;
+
+	fill_mailbox(pair);
+	play_thread(pair, true);
+	atomic_store(&agent->calls_look, true);
+	before = atomic_load(&agent->looking_calls);
+	refused(pair_put(pair, DMP, 0, 8, CONTEXT(0), FI_COMMIT), FI_EAGAIN);
+	cr_expect_gt(atomic_load(&agent->looking_calls), before);
+	atomic_store(&agent->calls_look, false);
+	play_thread(pair, false);
+	drain(pair);
 }
