@@ -85,7 +85,7 @@ static int failed(const struct settings *settings, const char *what)
 {
 	fprintf(stderr, "fi_pmem_key: %s/%s: %s%s\n", settings->directory, what,
 		sync_failed ? "a sync failed, so a power failure may take it: " : "",
-		strerror(errno));
+		errno == EINVAL ? "it is no plain file" : strerror(errno));
 	return EXIT_FAILURE;
 }
 
@@ -124,6 +124,7 @@ static int keep_file(int dir, const char *name)
 {
 	int fd = openat(dir, name, O_RDWR | O_CLOEXEC), err = 0;
 	bool writable = fd >= 0;
+	struct stat st;
 	char bytes[4096];
 	ssize_t len;
 
@@ -132,6 +133,10 @@ static int keep_file(int dir, const char *name)
 		fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return errno;
+	if (!fstat(fd, &st) && !S_ISREG(st.st_mode)) {
+		close(fd);
+		return EINVAL;
+	}
 	for (off_t at = 0; !err && writable; at += len) {
 		len = pread(fd, bytes, sizeof(bytes), at);
 		if (len <= 0) {
@@ -152,14 +157,16 @@ static int keep_file(int dir, const char *name)
 /*
  * keep -- the files, their names, and the directory's own: who has made them may have been killed
  * before they were durable, or a sync may have failed.  What this user may not open, or is in a
- * directory that he may not, is synced with all of its file system.
+ * directory that he may not, is synced with all of its file system.  What failed is in what.
  */
-static int keep(const struct settings *settings, int dir)
+static int keep(const struct settings *settings, int dir, const char **what)
 {
-	int err = keep_file(dir, "key");
+	int err = keep_file(dir, *what = "key");
 
 	if (!err)
-		err = keep_file(dir, "peers");
+		err = keep_file(dir, *what = "peers");
+	if (!err)
+		*what = "";
 	if (!err && note_sync(fsync(dir)))
 		err = errno;
 	if (!err) {
@@ -209,6 +216,7 @@ static int print_line(const struct settings *settings, bool was_there)
 int main(int argc, char **argv)
 {
 	struct settings settings = {0};
+	const char *what;
 	int dir, ret;
 
 	argp_err_exit_status = 2;
@@ -230,8 +238,8 @@ int main(int argc, char **argv)
 	if (put(dir, "peers", 0644, PEERS) && errno != EEXIST)
 		return failed(&settings, "peers");
 	/* What this user may not read is told below. */
-	if (keep(&settings, dir))
-		return failed(&settings, "");
+	if (keep(&settings, dir, &what))
+		return failed(&settings, what);
 	close(dir);
 	return print_line(&settings, ret);
 }

@@ -76,28 +76,33 @@ static bool is_safe(const struct stat *st, mode_t forbidden, const char *dir, co
 	return true;
 }
 
-/* slurp -- all of an open file, with a zero behind it; the caller wipes and frees it */
-static int slurp(int fd, const struct stat *st, char **text, size_t *len)
+/*
+ * slurp -- all of an open file, with a zero behind it; the caller wipes and frees it.  NULL, or
+ * what is wrong: a part of it could end within a line, and without its end a line allows more.
+ */
+static const char *slurp(int fd, const struct stat *st, char **text, size_t *len)
 {
 	size_t room = (size_t) st->st_size;
 	ssize_t ret;
 
 	if (!S_ISREG(st->st_mode))
-		return -EINVAL;
+		return "it is no plain file";
 	if (room > MOST_BYTES)
-		return -EFBIG;
+		return "it has more than 1 MiB";
 	*text = malloc(room + 1);
 	if (!*text)
-		return -ENOMEM;
+		return "there is no memory for it";
 	for (*len = 0; *len < room; *len += (size_t) ret) {
 		ret = read(fd, *text + *len, room - *len);
 		if (ret < 0 && errno == EINTR)
 			ret = 0;
-		else if (ret <= 0)
-			break;
+		else if (ret < 0)
+			return strerror(errno);
+		else if (!ret)
+			return "it has become shorter while it was read";
 	}
 	(*text)[*len] = 0;
-	return 0;
+	return NULL;
 }
 
 /* read_file -- of the directory, if its owner and mode are right */
@@ -118,9 +123,12 @@ static int read_file(const char *dir, const char *name, mode_t forbidden, char *
 		   !is_safe(&st, forbidden, dir, path, why)) {
 		ret = -EACCES;
 	} else {
-		ret = slurp(fd, &st, text, len);
-		if (ret)
-			say(why, "%s%s: %s", dir, path, strerror(-ret));
+		const char *wrong = slurp(fd, &st, text, len);
+
+		if (wrong) {
+			say(why, "%s%s: %s", dir, path, wrong);
+			ret = -EINVAL;
+		}
 	}
 	if (fd >= 0)
 		close(fd);

@@ -190,7 +190,7 @@ test_inject_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap
 test_idle_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=poll,--wrap=ppoll,--wrap=epoll_wait,--wrap=timerfd_settime
 test_service_LDFLAGS = -Wl,--wrap=pmv_region_fault_in
 test_queues_LDFLAGS = -Wl,--wrap=epoll_ctl
-test_keys_LDFLAGS = -Wl,--wrap=fstat
+test_keys_LDFLAGS = -Wl,--wrap=fstat,--wrap=read
 test_ring_LDFLAGS = -Wl,--wrap=io_uring_queue_init,--wrap=io_uring_submit_and_wait,--wrap=nanosleep
 test_region_LDFLAGS = -Wl,--wrap=pthread_cond_clockwait
 test_region_sync_LDFLAGS = -Wl,--wrap=pmv_files_find,--wrap=pmv_files_cover,--wrap=pmv_files_state \

@@ -195,6 +195,7 @@ int __wrap_fstat(int fd, struct stat *st);
 
 static ino_t given; /* away: only root could do that */
 static uid_t owner;
+static off_t lost; /* bytes that were still there when its size was asked for */
 
 int __wrap_fstat(int fd, struct stat *st)
 {
@@ -202,7 +203,23 @@ int __wrap_fstat(int fd, struct stat *st)
 
 	if (!ret && given && st->st_ino == given)
 		st->st_uid = owner;
+	if (!ret && S_ISREG(st->st_mode))
+		st->st_size += lost;
 	return ret;
+}
+
+ssize_t __real_read(int fd, void *buf, size_t len);
+ssize_t __wrap_read(int fd, void *buf, size_t len);
+
+static int bad_read; /* so many reads from now it fails; 0: none does */
+
+ssize_t __wrap_read(int fd, void *buf, size_t len)
+{
+	if (bad_read && !--bad_read) {
+		errno = EIO;
+		return -1;
+	}
+	return __real_read(fd, buf, len);
 }
 
 static int load_given(const char *path, uid_t to)
@@ -239,7 +256,29 @@ Test(keys, are_refused_if_one_is_missing)
 	cr_expect_null(keys);
 	cr_assert_eq(mkdir(path_of("key"), 0700), 0);
 	cr_expect_eq(load(), -EINVAL, "a directory");
+	cr_expect(strstr(why, "/key: it is no plain file"), "%s", why);
 	rmdir(path_of("key"));
+}
+
+/* The part that was read could end within a line, behind a name that has its addresses no more. */
+Test(keys, are_refused_if_not_all_could_be_read)
+{
+	put_peers("%1 one 192.0.2.1\n");
+	lost = 1;
+	cr_expect_eq(load(), -EINVAL);
+	cr_expect(strstr(why, "/key: it has become shorter while it was read"), "%s", why);
+	lost = 0;
+	for (int file = 1; file <= 2; file++) {
+		bad_read = file;
+		cr_expect_eq(load(), -EINVAL);
+		cr_expect(strstr(why, file == 1 ? "/key: Input/output error"
+						: "/peers: Input/output error"),
+			  "%s", why);
+	}
+	cr_expect_eq(load(), 0);
+	lost = 2 << 20;
+	cr_expect_eq(load(), -EINVAL);
+	cr_expect(strstr(why, "/key: it has more than 1 MiB"), "%s", why);
 }
 
 Test(keys, are_refused_if_the_secret_is_none)
