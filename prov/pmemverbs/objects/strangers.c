@@ -5,7 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
+#include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,12 +28,24 @@
 /* When no more than 1/16 of the descriptors is left. */
 #define HASTY_MS 1000
 
-/* next_descriptor -- the number that it gets: the lowest that is free; a negative errno: none */
+/* is_shortage -- that ends: a connection that waits can be accepted then */
+static bool is_shortage(int err)
+{
+	return err == EMFILE || err == ENFILE || err == ENOBUFS || err == ENOMEM;
+}
+
+/*
+ * next_descriptor -- the number that it gets: the lowest that is free; a negative errno: none.  A
+ * socket, which fails as accept does, for lack of memory too; else (AF_UNIX may be forbidden) a
+ * file.
+ */
 static int next_descriptor(void)
 {
 	/* The caller holds a lock. */
-	int cancel = pmv_cancel_off(), fd = open("/", O_PATH | O_CLOEXEC);
+	int cancel = pmv_cancel_off(), fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
+	if (fd < 0 && !is_shortage(errno))
+		fd = open("/", O_PATH | O_CLOEXEC);
 	if (fd < 0)
 		fd = -errno;
 	else
@@ -43,11 +58,15 @@ bool pmv_strangers_leave_room(struct pmv_eq *eq)
 {
 	int ret = next_descriptor();
 
-	if (ret != -EMFILE && ret != -ENFILE)
+	if (ret >= 0 || !is_shortage(-ret))
 		return true;
-	if (!atomic_exchange(&eq->warned, true))
+	if (atomic_exchange(&eq->warned, true))
+		return false;
+	if (ret == -EMFILE)
 		PMV_WARN(EQ, "no descriptor is left for another connection: raise the limit "
 			     "(ulimit -n), or close endpoints whose peers have gone\n");
+	else
+		PMV_WARN(EQ, "no other connection can be accepted for now: %s\n", strerror(-ret));
 	return false;
 }
 

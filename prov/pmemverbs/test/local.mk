@@ -157,7 +157,7 @@ test_msg_SOURCES = %D%/objects/test_msg.c %D%/objects/test_msg.h
 test_msg_errors_SOURCES = %D%/objects/test_msg_errors.c %D%/objects/test_msg.h
 test_pep_SOURCES = %D%/objects/test_pep.c
 test_status_reply_SOURCES = %D%/objects/test_status_reply.c
-test_strangers_LDFLAGS = -Wl,--wrap=nanosleep
+test_strangers_LDFLAGS = -Wl,--wrap=nanosleep,--wrap=socket
 test_strangers_SOURCES = %D%/objects/test_strangers.c %D%/support/tcp_silence.c %D%/support/tcp_silence.h
 test_tally_SOURCES = %D%/objects/test_tally.c
 test_tickets_SOURCES = %D%/objects/test_tickets.c %D%/objects/test_tickets_hold.c %D%/objects/stage.c \

@@ -28,6 +28,17 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
 	return 0;
 }
 
+int __real_socket(int domain, int type, int protocol);
+int __wrap_socket(int domain, int type, int protocol);
+
+static int socket_error; /* of the kernel; 0: none */
+
+int __wrap_socket(int domain, int type, int protocol)
+{
+	errno = socket_error;
+	return socket_error ? -1 : __real_socket(domain, type, protocol);
+}
+
 /* A queue with a listener of our own making, and one connection to that. */
 struct target {
 	struct rig *rig;
@@ -154,5 +165,35 @@ Test(strangers, are_not_waited_for_without_a_rest_while_no_descriptor_is_left)
 	close(MOST - 1);
 	cr_expect_eq(pmv_eq_trywait(eq), 0);
 	cr_expect_eq(rests, 3);
+	end(&target);
+}
+
+/* accept, too, fails for lack of what all processes share; a file could still be opened. */
+Test(strangers, are_not_waited_for_without_a_rest_while_the_system_has_no_socket_left)
+{
+	static const int shortages[] = {ENFILE, ENOBUFS, ENOMEM};
+	struct target target;
+	struct pmv_eq *eq;
+
+	begin(&target);
+	eq = pmv_to_eq(target.eq);
+	for (size_t i = 0; i < sizeof(shortages) / sizeof(*shortages); i++) {
+		rests = 0;
+		eq->next_count_ms = 0;
+		socket_error = shortages[i];
+		cr_expect_eq(pmv_eq_trywait(eq), 0);
+		cr_expect_eq(rests, 1, "%s", strerror(shortages[i]));
+		socket_error = 0;
+		cr_expect_eq(pmv_eq_trywait(eq), 0);
+		cr_expect_eq(rests, 1);
+	}
+	/* Where that kind of socket is forbidden, a file tells. */
+	eq->next_count_ms = 0;
+	socket_error = EAFNOSUPPORT;
+	cr_expect_eq(pmv_eq_trywait(eq), 0);
+	cr_expect_eq(rests, 1);
+	use_descriptors(MOST);
+	cr_expect(has_ended(&target, 1000));
+	socket_error = 0;
 	end(&target);
 }
