@@ -10,4 +10,4 @@ cp_hostile_SOURCES = %D%/cp_hostile.c \
 cp_hostile_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
 cp_hostile_LDADD = libcp.la $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
 
-EXTRA_DIST += %D%/cp-test %D%/kept.sh %D%/trees.sh
+EXTRA_DIST += %D%/cp-test %D%/kept.sh %D%/trees.sh %D%/ways.sh

@@ -24,8 +24,6 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
-#include <xxhash.h>
-
 #include "part.h"
 
 #define READS (CP_BATCHES * CP_BATCH)
@@ -84,9 +82,7 @@ static int read_whole(int fd, void *buf, size_t len, uint64_t at, XXH3_state_t *
 	return 0;
 }
 
-/* hash_part -- the beginning of a file, of which a copy goes on: 0 or an errno */
-static int hash_part(struct cp_copy *copy, int fd, uint64_t len, XXH3_state_t *hash,
-		     uint8_t *digest)
+int cp_hash_part(struct cp_copy *copy, int fd, uint64_t len, XXH3_state_t *hash, uint8_t *digest)
 {
 	int err = 0;
 
@@ -135,7 +131,7 @@ static int begin_put(struct put *put)
 		cp_note(copy, "what an interrupted copy has left there is damaged: starting over");
 	if (lease->committed > copy->size)
 		return cp_fail(copy->name, "the target's answer makes no sense");
-	err = hash_part(copy, put->fd, lease->committed, put->hash, digest);
+	err = cp_hash_part(copy, put->fd, lease->committed, put->hash, digest);
 	if (err)
 		return cp_fail(copy->path, strerror(err));
 	if (lease->committed && memcmp(digest, lease->digest, CP_DIGEST)) {
@@ -187,7 +183,7 @@ static int put_batch(struct put *put)
 	unsigned int slot = put->posted % CP_BATCHES;
 	struct batch *batch = &put->batches[slot];
 	char *buf = copy->link.data + slot * CP_BATCH * CP_CHUNK;
-	size_t left = CP_BATCH * CP_CHUNK, len;
+	size_t left = CP_BATCH * copy->chunk, len;
 	int err, ret = 0;
 
 	batch->op.done = false;
@@ -341,7 +337,7 @@ static int begin_get(struct get *get, int dir)
 		return -1;
 	request = (struct cp_message){.type = CP_SUM, .size = state->committed};
 	if (state->committed) {
-		int err = hash_part(copy, get->part.fd, state->committed, get->hash, digest);
+		int err = cp_hash_part(copy, get->part.fd, state->committed, get->hash, digest);
 
 		if (err)
 			return cp_fail(copy->path, strerror(err));

@@ -25,6 +25,7 @@
 #include "copy.h"
 #include "fetch.h"
 #include "tree.h"
+#include "verify.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -34,6 +35,7 @@
 
 #define MIB (1024.0 * 1024.0)
 #define DRAW_MS 200
+#define LONG_MS 1000 /* what is shorter has no bar */
 #define BAR 30
 
 struct place {
@@ -51,10 +53,12 @@ struct settings {
 
 const char *argp_program_version = "fi_pmem_cp of pmemverbs " PACKAGE_VERSION;
 
-enum { RESTART = 256 };
+enum { RESTART = 256, BWLIMIT, VERIFY };
 
 static const struct argp_option options[] = {
 	{"archive", 'a', NULL, 0, "-r, and permissions and the times of directories", 0},
+	{"bwlimit", BWLIMIT, "BYTES", 0,
+	 "move so many in a second at most; K, M, G or T may follow", 0},
 	{"quiet", 'q', NULL, 0, "say nothing but errors, and what is not durable", 0},
 	{"recursive", 'r', NULL, 0,
 	 "directories, too; files keep their times, and what is there with the same length and "
@@ -64,6 +68,7 @@ static const struct argp_option options[] = {
 	{"restart", RESTART, NULL, 0, "start over where an interrupted copy could be continued", 0},
 	{"timeout", 't', "SECONDS", 0,
 	 "give up when the target does nothing for so long (default: 60)", 0},
+	{"verify", VERIFY, NULL, 0, "copy nothing: compare with what is there", 0},
 	{"verbose", 'v', NULL, 0, "say how it is made durable, and how fast", 0},
 	{0},
 };
@@ -127,6 +132,8 @@ static void check_places(struct argp_state *state, const struct settings *settin
 {
 	const struct place *places = settings->places, *last;
 
+	if (settings->copy->verify && settings->recursive)
+		argp_error(state, "--verify compares files: name each of them");
 	if (settings->count < 2)
 		argp_error(state, "a source and a destination are needed");
 	last = &places[settings->count - 1];
@@ -164,6 +171,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case RESTART:
 		copy->restart = true;
 		return 0;
+	case BWLIMIT:
+		copy->rate = argp_bytes(state, arg, CP_MAX_SIZE);
+		return 0;
+	case VERIFY:
+		copy->verify = true;
+		return 0;
 	case 't':
 		copy->timeout_ms = 1000 * (int) argp_number(state, arg, 1, 86400);
 		return 0;
@@ -200,14 +213,15 @@ static struct {
 	int64_t last;
 } bar;
 
-/* progress -- on a terminal only */
+/* progress -- on a terminal only, when it takes long */
 static void progress(struct cp_copy *copy, bool now)
 {
 	int64_t ms = connection_now_ms(), took = ms > bar.start ? ms - bar.start : 1;
 	double share = copy->size ? (double) copy->done / (double) copy->size : 1;
 	int full = (int) (share * BAR);
 
-	if (copy->quiet || !isatty(STDERR_FILENO) || (!now && ms - bar.last < DRAW_MS))
+	if (copy->quiet || copy->verify || !isatty(STDERR_FILENO) ||
+	    (!now && ms - bar.last < DRAW_MS) || (!bar.drawn && took < LONG_MS))
 		return;
 	bar.last = ms;
 	bar.drawn = true;
@@ -262,10 +276,24 @@ static const char *what_they_are(const struct cp_copy *copy)
 				    : "are copied, and may be lost in a power failure";
 }
 
+static void tell(const struct cp_copy *copy, const char *what)
+{
+	if (copy->quiet)
+		return;
+	printf("%s: %" PRIu64 " bytes %s, checksum ", copy->name, copy->size, what);
+	for (size_t i = 0; i < CP_DIGEST; i++)
+		printf("%02x", copy->digest[i]);
+	printf("\n");
+}
+
 static void conclude(struct cp_copy *copy)
 {
 	int64_t end = connection_now_ms(), moved = copy->moved;
 
+	if (copy->verify) {
+		tell(copy, "are the same");
+		return;
+	}
 	if (copy->verbose) {
 		describe(copy);
 		printf("data: %.3f s, %.0f MiB/s; checksum and the name: %.3f s\n",
@@ -274,12 +302,7 @@ static void conclude(struct cp_copy *copy)
 			       (double) (moved > bar.start ? moved - bar.start : 1),
 		       (double) (end - moved) / 1000);
 	}
-	if (copy->quiet)
-		return;
-	printf("%s: %" PRIu64 " bytes %s, checksum ", copy->name, copy->size, what_they_are(copy));
-	for (size_t i = 0; i < CP_DIGEST; i++)
-		printf("%02x", copy->digest[i]);
-	printf("\n");
+	tell(copy, what_they_are(copy));
 }
 
 static const struct cp_copy *under_way;
@@ -354,7 +377,9 @@ static int copy_each(struct cp_copy *copy, const struct settings *settings)
 		if ((copy->moving || copy->opens == CP_MAX_OPENS) && cp_connect_again(copy))
 			return -1;
 		bar.start = connection_now_ms();
-		if (!ret)
+		if (!ret && copy->verify)
+			ret = cp_verify(copy);
+		else if (!ret)
 			ret = putting ? cp_copy_put(copy) : cp_copy_get(copy, AT_FDCWD);
 		if (bar.drawn)
 			fprintf(stderr, "\n");
@@ -435,14 +460,15 @@ static int run(struct cp_copy *copy, const struct settings *settings)
 	copy->node = &node;
 	copy->name = *target->name ? target->name : target->host;
 	copy->several = settings->count > 2;
-	copy->many = settings->recursive || (last->host && copy->several);
+	copy->many = settings->recursive || (last->host && copy->several && !copy->verify);
 	if (ret)
 		fprintf(stderr, "fi_pmem_cp: %s\n", error.text);
 	else
 		ret = cp_connect(copy);
 	if (!ret) {
 		bar.start = connection_now_ms();
-		take_signals(copy);
+		if (!copy->verify)
+			take_signals(copy);
 		ret = copy->many ? copy_tree(copy, settings) : copy_each(copy, settings);
 	}
 	if (copy->kept.doubtful)

@@ -57,24 +57,6 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-/* bytes -- a number that may end with K, M, G or T */
-static uint64_t bytes(struct argp_state *state, const char *text)
-{
-	static const char units[] = "KMGT";
-	char *end;
-	uint64_t value = strtoull(text, &end, 10);
-	const char *unit = *end ? strchr(units, *end) : NULL;
-	unsigned int shift = unit ? 10 * (unsigned int) (unit - units + 1) : 0;
-
-	if (end == text || *text == '-' || *(unit ? end + 1 : end) || !value ||
-	    value > (uint64_t) CP_MAX_SIZE >> shift)
-		argp_error(state,
-			   "%s: '%s' is not a number of bytes from 1 to %" PRIu64
-			   "T, with K, M, G, T or nothing behind it",
-			   argp_named(state, text), text, (uint64_t) CP_MAX_SIZE >> 40);
-	return value << shift;
-}
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct settings *settings = state->input;
@@ -89,13 +71,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		settings->clients = (unsigned int) argp_number(state, arg, 1, CP_MAX_CLIENTS);
 		return 0;
 	case MAX_FILE:
-		target->store.max_file = bytes(state, arg);
+		target->store.max_file = argp_bytes(state, arg, CP_MAX_SIZE);
 		return 0;
 	case MAX_MEMORY:
-		target->store.max_memory = bytes(state, arg);
+		target->store.max_memory = argp_bytes(state, arg, CP_MAX_SIZE);
 		return 0;
 	case MAX_TOTAL:
-		target->store.max_total = bytes(state, arg);
+		target->store.max_total = argp_bytes(state, arg, CP_MAX_SIZE);
 		return 0;
 	case 'r':
 		target->store.read_only = true;

@@ -19,7 +19,8 @@ fi_pmem_cp_SOURCES = %D%/fi_pmem_cp.c \
 	%D%/fetch.c %D%/fetch.h \
 	%D%/kept.c %D%/kept.h \
 	%D%/transfer.c %D%/transfer.h \
-	%D%/tree.c %D%/tree.h
+	%D%/tree.c %D%/tree.h \
+	%D%/verify.c %D%/verify.h
 fi_pmem_cp_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
 fi_pmem_cp_LDADD = libcp.la libprovider.la $(LIBFABRIC_LIBS) $(XXHASH_LIBS)
 fi_pmem_target_SOURCES = %D%/fi_pmem_target.c \

@@ -124,6 +124,26 @@ int cp_ask(struct cp_copy *copy, const struct cp_message *request, struct cp_mes
 	return cp_fail_there(copy->name, answer->text);
 }
 
+/* keep_rate -- wait until so many bytes may be moved.  A pause gives no right to be faster later.
+ */
+static int keep_rate(struct cp_copy *copy, size_t len)
+{
+	int64_t now = 1000 * connection_now_ms();
+
+	if (!copy->rate)
+		return 0;
+	if (copy->due < now)
+		copy->due = now;
+	for (; now < copy->due; now = 1000 * connection_now_ms()) {
+		int64_t left_ms = (copy->due - now + 999) / 1000;
+
+		if (cp_breathe(copy, left_ms < WAIT_MS ? (int) left_ms : WAIT_MS))
+			return -1;
+	}
+	copy->due += (int64_t) ((double) len * 1e6 / (double) copy->rate);
+	return 0;
+}
+
 int cp_post(struct cp_copy *copy, bool writing, void *buf, size_t len, uint64_t offset,
 	    uint64_t flags, struct cp_op *op)
 {
@@ -141,6 +161,8 @@ int cp_post(struct cp_copy *copy, bool writing, void *buf, size_t len, uint64_t 
 	ssize_t ret;
 	bool again;
 
+	if (keep_rate(copy, len))
+		return -1;
 	copy->moving = true;
 	copy->heard = connection_now_ms();
 	do {
@@ -165,6 +187,9 @@ static int connect_once(struct cp_copy *copy)
 	int ret = cp_link_open(link, copy->node, copy->node->info, CP_DATA_ROOM);
 
 	copy->chunk = max < CP_CHUNK ? max : CP_CHUNK;
+	/* Pieces take a fraction of a second, so that they share the network with others. */
+	while (copy->rate && copy->chunk > CP_LEAST_CHUNK && copy->chunk > copy->rate / 8)
+		copy->chunk /= 2;
 	copy->lost = copy->moving = false;
 	copy->opens = 0;
 	copy->said = connection_now_ms();

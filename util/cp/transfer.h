@@ -16,6 +16,7 @@
 /* Data are moved in pieces of this size, and put durably in batches of so many. */
 #define CP_CHUNK ((size_t) 1 << 20)
 #define CP_BATCH 8
+#define CP_LEAST_CHUNK ((size_t) 16 << 10)
 
 /* What cp_link_open is asked for: the data of all batches, and their states. */
 #define CP_DATA_ROOM (CP_BATCHES * (CP_BATCH * CP_CHUNK) + CP_STATE_PAGE)
@@ -34,9 +35,12 @@ struct cp_copy {
 	uint64_t files, bytes, same, failed; /* of many */
 	struct cp_kept kept;                 /* of what was got */
 	bool restart;
+	bool verify; /* nothing is copied */
 	bool quiet;
 	bool verbose;
 	int timeout_ms;
+	uint64_t rate; /* the most bytes of data a second; 0: any */
+	int64_t due;   /* when data may be moved next, in microseconds (connection_now_ms) */
 	size_t chunk;
 	uint64_t size;
 	uint64_t done; /* bytes, for who watches */
@@ -102,7 +106,8 @@ int cp_await_answer(struct cp_copy *copy, struct cp_message *answer);
 /* cp_ask -- a request and its answer; what the target refuses, it gives a reason for */
 int cp_ask(struct cp_copy *copy, const struct cp_message *request, struct cp_message *answer);
 
-/* cp_post -- a write to, or read from, so far behind the start of the target's memory */
+/* cp_post -- a write to, or read from, so far behind the start of the target's memory; not before
+ * the copy's rate allows it */
 int cp_post(struct cp_copy *copy, bool writing, void *buf, size_t len, uint64_t offset,
 	    uint64_t flags, struct cp_op *op);
 
