@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-2-Clause
-# ways.sh -- cases of cp-test: a limit of the bandwidth, comparing without a copy, the progress bar
+# ways.sh -- cases of cp-test: a limit of the bandwidth, comparing without a copy, the progress bar, options in a file
 # shellcheck disable=SC2154 # cp-test sets them
 
 # took_ms COMMAND... -- how long; it has to succeed
@@ -65,4 +65,55 @@ case_bar()
 	command -v script >/dev/null || { echo 'skip cp_bar: there is no script'; return 77; }
 	head -c 4M "$work/big" >"$work/part" && begin "$work/srv" && drawn "$cp" --bwlimit 2M "$work/part" "$here:" >"$work/words" &&
 		grep -F '%' "$work/words" && drawn "$cp" "$work/old" "$here:" >"$work/words" && ! grep -F '%' "$work/words" && finish
+}
+
+# options TEXT -- the file says that from now on, and the target is told
+options()
+{
+	printf '%s\n' "$1" >"$work/config" && kill -HUP "$target"
+}
+
+# await_count COUNT WORDS -- until the target has said them so often
+await_count()
+{
+	until [ "$(grep -c -- "$2" "$work/target.log")" -ge "$1" ]; do
+		kill -0 "$target" || return
+		sleep 0.05
+	done
+}
+
+# options_kept -- after files that are wrong, the options are those of before
+options_kept()
+{
+	local wrong count=0
+
+	# shellcheck disable=SC2016 # a target expands nothing
+	for wrong in 'OPTIONS=--max-file x' 'OPTIONS=--nosuch' 'OPTIONS=/tmp' 'OPTIONS="--max-file 1M" x' 'OPTIONS="--max-file' 'OPTIONS=--config x' \
+		'OPTIONS=--max-file $X' "OPTIONS=$(printf -- '-v %.0s' {1..70})" "$(head -c 70000 /dev/zero | tr '\0' '#')"; do
+		options "$wrong" && await_count $((++count)) 'the old options stay' || return
+	done
+	grep 'config: File too large' "$work/target.log" && rm "$work/config" && mkfifo "$work/config" && kill -HUP "$target" &&
+		await_count 10 'the old options stay' && grep 'config: it is no plain file of text' "$work/target.log" && rm "$work/config" &&
+		kill -HUP "$target" && await_count 11 'the old options stay' && grep 'config: No such file' "$work/target.log"
+}
+
+case_config()
+{
+	local client
+
+	head -c 2M "$work/big" >"$work/part"
+	printf '#OPTIONS=--max-file 7\nOPTIONS=-r\n OPTIONS="--max-file 1M -n 2"\n' >"$work/config" && begin --config "$work/config" "$work/srv" &&
+		refused 'larger than 1048576' "$cp" "$work/part" "$here:" || return
+	# A client that is there stays, and what comes later has other limits.
+	"$cp" --bwlimit 200K "$work/a name with spaces" "$here:slow" &
+	client=$!
+	await 'puts: slow' && options "OPTIONS='--max-file 3M --max-total 2M -P 9'" && await_count 1 'are in use' &&
+		grep 'only when it is started again' "$work/target.log" && refused '--max-total' "$cp" "$work/part" "$here:" &&
+		wait "$client" && cmp "$work/a name with spaces" "$work/srv/slow" && options OPTIONS= && await_count 2 'are in use' &&
+		"$cp" "$work/part" "$here:" && options 'OPTIONS=--max-file 1M' && await_count 3 'are in use' &&
+		options_kept && refused 'larger than 1048576' "$cp" "$work/part" "$here:x" && finish || return
+	echo 'OPTIONS=--clients 0' >"$work/config" && "$programs/fi_pmem_target" --config "$work/config" "$work/srv" 2>"$work/words"
+	[ $? = 2 ] && grep "config: --clients: '0' is not a number from 1 to 256" "$work/words" || return
+	# Without a file it has nothing to read: a terminal that is closed ends it.
+	begin "$work/srv" && kill -HUP "$target" && ! wait "$target" && target=''
 }

@@ -14,9 +14,11 @@
 static bool take(struct cp_store *store, size_t len)
 {
 	bool fits;
+	uint64_t most;
 
 	pthread_mutex_lock(&store->lock);
-	fits = len <= store->max_memory - store->memory;
+	most = store->max_memory;
+	fits = store->memory <= most && len <= most - store->memory;
 	if (fits)
 		store->memory += len;
 	pthread_mutex_unlock(&store->lock);

@@ -29,6 +29,7 @@ fi_pmem_target_SOURCES = %D%/fi_pmem_target.c \
 	%D%/list.c %D%/list.h \
 	%D%/rights.c %D%/rights.h \
 	%D%/session.c %D%/session.h \
+	%D%/settings.c %D%/settings.h \
 	%D%/sink.c %D%/sink.h \
 	%D%/store.c %D%/store.h
 fi_pmem_target_CFLAGS = $(AM_CFLAGS) $(PMEM2_CFLAGS) $(XXHASH_CFLAGS) -pthread

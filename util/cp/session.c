@@ -441,7 +441,9 @@ static int answer_request(struct session *session, struct cp_message *request)
 
 static int first_ms(const struct cp_target *target)
 {
-	return target->timeout_ms < FIRST_MS ? target->timeout_ms : FIRST_MS;
+	int ms = target->timeout_ms;
+
+	return ms < FIRST_MS ? ms : FIRST_MS;
 }
 
 static int serve(struct session *session)

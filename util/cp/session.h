@@ -11,9 +11,9 @@
 
 struct cp_target {
 	struct cp_store store;
-	struct node *node; /* where clients ask */
-	int timeout_ms;    /* of a client that says nothing */
-	bool verbose;
+	struct node *node;     /* where clients ask */
+	atomic_int timeout_ms; /* of a client that says nothing */
+	atomic_bool verbose;
 	atomic_bool stop;
 	atomic_uint clients;
 	atomic_bool busy[CP_MAX_CLIENTS]; /* numbers that are taken */

@@ -269,15 +269,16 @@ static int open_range(struct cp_object *object, const char *name, uint64_t size)
 
 int cp_store_charge(struct cp_store *store, uint64_t size, char *reason, size_t len)
 {
+	uint64_t most = store->max_file;
 	bool fits;
 
-	if (size > store->max_file) {
-		snprintf(reason, len, "no file may be larger than %" PRIu64 " bytes here",
-			 store->max_file);
+	if (size > most) {
+		snprintf(reason, len, "no file may be larger than %" PRIu64 " bytes here", most);
 		return EFBIG;
 	}
 	pthread_mutex_lock(&store->lock);
-	fits = size <= store->max_total - store->total;
+	most = store->max_total;
+	fits = store->total <= most && size <= most - store->total;
 	if (fits)
 		store->total += size;
 	pthread_mutex_unlock(&store->lock);

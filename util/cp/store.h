@@ -30,11 +30,12 @@ struct cp_store {
 	bool read_only;
 	uint64_t size;      /* of the device */
 	uint64_t alignment; /* of mappings of it */
-	uint64_t max_file;
-	uint64_t max_total; /* of what clients could write to, from the start on */
+	/* These may change while clients are there. */
+	_Atomic uint64_t max_file;
+	_Atomic uint64_t max_total; /* of what clients could write to, from the start on */
 	pthread_mutex_t lock;
 	uint64_t total;
-	uint64_t max_memory; /* of files that are in memory while they are put: direct.h */
+	_Atomic uint64_t max_memory; /* of files that are in memory while they are put: direct.h */
 	uint64_t memory;
 	struct {
 		uint64_t start, end;
