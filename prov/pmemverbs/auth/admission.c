@@ -135,10 +135,23 @@ struct pmv_admission *pmv_admission_request(enum pmv_admission_way way, const st
 	}
 	if (ok) {
 		*len += PMV_ADMISSION_REQUEST;
+		memcpy(&admission->other, to, pmv_address_len(to));
 		return admission;
 	}
 	pmv_admission_free(admission);
 	return NULL;
+}
+
+void pmv_admission_refused(const struct pmv_admission *admission, char why[PMV_KEYS_WHY])
+{
+	char own[PMV_KEYS_TEXT], peer[PMV_KEYS_TEXT];
+
+	pmv_keys_text(own, admission->noise.own.public);
+	pmv_keys_text(peer, admission->noise.peer);
+	snprintf(why, PMV_KEYS_WHY,
+		 "nobody listens there, or it does not know this process's key, %s, or its own key "
+		 "is not that of %s, %s",
+		 own, admission->name, peer);
 }
 
 bool pmv_admission_established(struct pmv_admission *admission, const uint8_t *data, size_t *len,
@@ -288,7 +301,7 @@ struct pmv_admission *pmv_admission_asked(enum pmv_admission_way way, const stru
 		sodium_memzero(&admission->noise.own, sizeof(admission->noise.own));
 		/* For the look at the file peers when it is accepted. */
 		if (from)
-			memcpy(&admission->from, from, pmv_address_len(from));
+			memcpy(&admission->other, from, pmv_address_len(from));
 		*len = front;
 		return admission;
 	}
@@ -299,7 +312,7 @@ struct pmv_admission *pmv_admission_asked(enum pmv_admission_way way, const stru
 /* Its key may have been taken out since it asked. */
 bool pmv_admission_is_known(const struct pmv_admission *admission, char why[PMV_KEYS_WHY])
 {
-	const struct sockaddr *from = (const struct sockaddr *) &admission->from;
+	const struct sockaddr *from = (const struct sockaddr *) &admission->other;
 	bool ok;
 
 	pthread_mutex_lock(&lock);

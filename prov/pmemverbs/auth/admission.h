@@ -58,9 +58,9 @@ enum pmv_admission_way {
 /* One end of one exchange, while that is under way.  It has secrets: pmv_admission_free. */
 struct pmv_admission {
 	struct pmv_noise noise;
-	char name[PMV_KEYS_NAME];     /* the peer's, in the file peers */
-	char rights[PMV_KEYS_RIGHTS]; /* so */
-	struct sockaddr_storage from; /* of a peer that asks; AF_UNSPEC: it is not known */
+	char name[PMV_KEYS_NAME];      /* the peer's, in the file peers */
+	char rights[PMV_KEYS_RIGHTS];  /* so */
+	struct sockaddr_storage other; /* the peer's address; AF_UNSPEC: it is not known */
 	/* Of a ticket, which both ends have made. */
 	bool has_ticket;
 	uint8_t ticket[PMV_NOISE_KEY];
@@ -81,10 +81,12 @@ uint64_t pmv_admission_now(void);
 /*
  * The initiator.  _request puts message 1 behind *len bytes; NULL: nobody is known there, and why.
  * _established looks for message 2 behind the CM data of the acceptance, and takes it off; false:
- * it is not there, or not genuine: *len is 0 then.
+ * it is not there, or not genuine: *len is 0 then.  _refused says what an initiator can know of a
+ * refusal without a reason.
  */
 struct pmv_admission *pmv_admission_request(enum pmv_admission_way way, const struct sockaddr *to,
 					    uint8_t *data, size_t *len, char why[PMV_KEYS_WHY]);
+void pmv_admission_refused(const struct pmv_admission *admission, char why[PMV_KEYS_WHY]);
 bool pmv_admission_established(struct pmv_admission *admission, const uint8_t *data, size_t *len,
 			       char why[PMV_KEYS_WHY]);
 

@@ -169,7 +169,7 @@ struct pmv_admission *pmv_tickets_take(struct pmv_tickets *tickets, const struct
 			 PMV_TICKET_SECONDS);
 		return NULL;
 	}
-	if (!pmv_address_is_same_host(from, (struct sockaddr *) &ticket->admission->from)) {
+	if (!pmv_address_is_same_host(from, (struct sockaddr *) &ticket->admission->other)) {
 		/* Others have seen it. */
 		snprintf(why, PMV_KEYS_WHY,
 			 "its ticket was given to %s at another address, and is void from now on",

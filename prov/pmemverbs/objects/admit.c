@@ -124,6 +124,16 @@ int pmv_admit_connect(struct pmv_ep *ep, const void *addr, uint8_t *data, size_t
 	return -FI_EACCES;
 }
 
+void pmv_admit_failed(const struct pmv_ep *ep, const struct fi_eq_err_entry *error)
+{
+	char why[PMV_KEYS_WHY];
+
+	if (!ep || !ep->admission || error->err != FI_ECONNREFUSED || error->err_data_size)
+		return;
+	pmv_admission_refused(ep->admission, why);
+	pmv_admit_warn_target((const struct sockaddr *) &ep->admission->other, why);
+}
+
 /* begin -- it has proved its key, and may reach our memory from now on; false: why */
 static bool begin(struct pmv_ep *ep, char *why)
 {

@@ -42,6 +42,10 @@ void pmv_admit_take(struct pmv_ep *ep, struct pmv_admission *admission);
 /* pmv_admit_connected -- the same of FI_CONNECTED; false: the connection was shut down */
 bool pmv_admit_connected(struct pmv_ep *ep, struct pmv_event *event);
 
+/* pmv_admit_failed -- an endpoint has an error in the place of a connection, or NULL has: which key
+ * may be missing */
+void pmv_admit_failed(const struct pmv_ep *ep, const struct fi_eq_err_entry *error);
+
 /* pmv_admit_getopt -- whose key the peer has proved; other options are the core's */
 int pmv_admit_getopt(struct fid *fid, int level, int optname, void *optval, size_t *optlen);
 

@@ -447,6 +447,7 @@ static void translate_error(struct fi_eq_err_entry *entry)
 		pmv_ep_attempt(ep, PMV_ATTEMPT_REFUSED);
 	if (ep && atomic_load(&ep->silence.given_up) && !entry->err_data_size)
 		entry->err = FI_ETIMEDOUT;
+	pmv_admit_failed(ep, entry);
 	end_operations(entry->fid);
 }
 

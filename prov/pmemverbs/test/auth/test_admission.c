@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_admission.c -- two processes that know each other, and all that isn't them */
 #include "auth/admission.h"
+#include "base/address.h"
 
 #include <netinet/in.h>
 #include <string.h>
@@ -367,5 +368,18 @@ Test(admission, can_not_be_granted_by_who_has_another_key)
 	/* He sends what he was sent. */
 	says = asks;
 	cr_expect_not(established(initiator, &says));
+	pmv_admission_free(initiator);
+}
+
+Test(admission, tells_a_client_that_is_refused_which_keys_may_be_missing)
+{
+	struct cm_data asks;
+	struct pmv_admission *initiator = request_by(CLIENT, &asks);
+
+	pmv_admission_refused(initiator, why);
+	cr_expect(strstr(why, key_texts[CLIENT]), "%s", why);
+	cr_expect(strstr(why, key_texts[TARGET]), "%s", why);
+	cr_expect_null(strchr(why, '\n'));
+	cr_expect_eq(pmv_address_port((struct sockaddr *) &initiator->other), PORT);
 	pmv_admission_free(initiator);
 }
