@@ -117,3 +117,16 @@ case_config()
 	# Without a file it has nothing to read: a terminal that is closed ends it.
 	begin "$work/srv" && kill -HUP "$target" && ! wait "$target" && target=''
 }
+
+case_another()
+{
+	# A server of something else that hangs up.
+	: >"$work/target.log"
+	perl -MIO::Socket::INET -e '$| = 1;
+		my $listener = IO::Socket::INET->new(Listen => 1, LocalPort => $ARGV[0], ReuseAddr => 1) or die;
+		print "waiting on port $ARGV[0]\n";
+		close($listener->accept);' "$port" >"$work/target.log" &
+	target=$!
+	await_ready "$work/target.log" "$target" && refused 'Something else than fi_pmem_target listens there' "$cp" "$work/old" "$here:" &&
+		wait "$target" && target=''
+}

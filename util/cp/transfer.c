@@ -213,9 +213,13 @@ int cp_connect(struct cp_copy *copy)
 		fputs("No line of the file peers of FI_PMEMVERBS_KEYS is for a target there; "
 		      "FI_LOG_LEVEL=warn says more.\n",
 		      stderr);
+	else if (ret == -FI_ECONNABORTED)
+		fputs("Something else than fi_pmem_target listens there, or it has just ended.\n",
+		      stderr);
 	else if (ret == -FI_ECONNREFUSED && strstr(copy->link.error.text, fi_strerror(-ret)))
 		fputs("Is fi_pmem_target running, on that host and port? With FI_PMEMVERBS_KEYS it "
-		      "refuses whom it\ndoes not know.\n",
+		      "refuses whom it\ndoes not know: FI_LOG_LEVEL=warn names the keys, here and "
+		      "there.\n",
 		      stderr);
 	return -1;
 }
