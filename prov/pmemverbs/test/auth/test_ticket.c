@@ -210,7 +210,7 @@ Test(ticket, is_good_from_a_link_local_address_behind_one_interface)
 		size_t len;
 
 		exchange(&one);
-		memcpy(&one.target->from, &link, sizeof(link));
+		memcpy(&one.target->other, &link, sizeof(link));
 		cr_assert(pmv_tickets_add(&tickets, one.target, one.data, one.len, NOW, why));
 		one.target = NULL;
 		shown.sin6_scope_id = cases[i].scope;
