@@ -16,6 +16,7 @@
 
 #include "auth/replay.h"
 #include "base/address.h"
+#include "base/log.h"
 
 #define PAYLOAD 10 /* of message 1 */
 
@@ -39,12 +40,21 @@ uint64_t pmv_admission_now(void)
 	return (uint64_t) now.tv_sec * UINT64_C(1000000000) + (uint64_t) now.tv_nsec;
 }
 
-/* load -- with the lock */
+/* load -- with the lock.  Who has spoilt the files of a running process hears of it: once each time
+ */
 static int load(char why[PMV_KEYS_WHY])
 {
+	struct pmv_alerts alerts = {0};
+	bool had = keys;
+	int ret;
+
 	if (!start_ns)
 		start_ns = pmv_admission_now();
-	return pmv_keys_load(pmv_setting.keys, &keys, &seen, why);
+	ret = pmv_keys_load(pmv_setting.keys, &keys, &seen, why);
+	if (ret && had)
+		pmv_log_alert(&alerts, FI_LOG_EP_CTRL, __func__, __LINE__,
+			      "FI_PMEMVERBS_KEYS can't be used any more: %s\n", why);
+	return ret;
 }
 
 int pmv_admission_check(char why[PMV_KEYS_WHY])

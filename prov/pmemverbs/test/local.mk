@@ -180,7 +180,7 @@ test_flush_effect_LDFLAGS = -Wl,--wrap=madvise
 test_direct_LDFLAGS = $(drive_wraps) -Wl,--wrap=fcntl
 test_direct_sync_LDFLAGS = $(drive_wraps)
 test_file_ops_LDFLAGS = $(drive_wraps)
-test_admission_LDFLAGS = -Wl,--wrap=clock_gettime
+test_admission_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=pmv_log_alert
 test_ticket_client_LDFLAGS = -Wl,--wrap=clock_gettime
 test_ticket_server_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=accept4
 # Settings and other providers are played.

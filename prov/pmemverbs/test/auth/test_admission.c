@@ -2,6 +2,7 @@
 /* test_admission.c -- two processes that know each other, and all that isn't them */
 #include "auth/admission.h"
 #include "base/address.h"
+#include "base/log.h"
 
 #include <netinet/in.h>
 #include <string.h>
@@ -21,6 +22,23 @@ int __real_clock_gettime(clockid_t clock, struct timespec *time);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
 
 static time_t ahead; /* of the machine's clock */
+
+/* It is told: so often. */
+static int alerts;
+
+void __wrap_pmv_log_alert(struct pmv_alerts *each, enum fi_log_subsys subsys, const char *func,
+			  int line, const char *fmt, ...);
+
+void __wrap_pmv_log_alert(struct pmv_alerts *each, enum fi_log_subsys subsys, const char *func,
+			  int line, const char *fmt, ...)
+{
+	(void) each;
+	(void) subsys;
+	(void) func;
+	(void) line;
+	(void) fmt;
+	alerts++;
+}
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 {
@@ -382,4 +400,20 @@ Test(admission, tells_a_client_that_is_refused_which_keys_may_be_missing)
 	cr_expect_null(strchr(why, '\n'));
 	cr_expect_eq(pmv_address_port((struct sockaddr *) &initiator->other), PORT);
 	pmv_admission_free(initiator);
+}
+
+/* Without FI_LOG_LEVEL, too, and whoever asks how often. */
+Test(admission, tells_once_when_the_files_go_bad)
+{
+	struct cm_data asks;
+
+	for (int times = 1; times <= 2; times++) {
+		pmv_admission_free(request_by(CLIENT, &asks));
+		expect_taken(&asks);
+		key_dirs_put(TARGET, "peers", "nonsense\n");
+		for (int i = 0; i < 3; i++)
+			expect_refused(&asks, PORT, "line 1");
+		cr_expect_eq(alerts, times);
+		key_dirs_know(TARGET, CLIENT, "");
+	}
 }
