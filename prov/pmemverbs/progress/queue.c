@@ -379,9 +379,9 @@ static ssize_t read_ready(struct pmv_queue *queue, char *buf, size_t count)
 	ssize_t got = 0;
 	struct pmv_comp *comp;
 
-	while ((size_t) got < count && (comp = pmv_queue_take(queue, false))) {
+	while ((size_t) got < count && (comp = pmv_ready_take(queue, false))) {
 		memcpy(buf + got++ * queue->entry_size, &comp->ok, queue->entry_size);
-		pmv_queue_free(queue, comp);
+		pmv_ready_free(queue, comp);
 	}
 	return !got && ready_has_error(queue) ? -FI_EAVAIL : got;
 }

@@ -61,18 +61,21 @@ struct pmv_comp *pmv_comp_error(void *context, uint64_t flags, int err)
 	return comp;
 }
 
+void pmv_ready_free_other(struct pmv_queue *queue, struct pmv_comp *comp)
+{
+	if (comp != &queue->overrun) {
+		free(comp);
+		return;
+	}
+	pthread_mutex_lock(&queue->ready_lock);
+	queue->overruns = false;
+	pthread_mutex_unlock(&queue->ready_lock);
+}
+
 void pmv_queue_free(struct pmv_queue *queue, struct pmv_comp *comp)
 {
 	pmv_unread_drop(comp);
-	if (comp == &queue->overrun) {
-		pthread_mutex_lock(&queue->ready_lock);
-		queue->overruns = false;
-		pthread_mutex_unlock(&queue->ready_lock);
-	} else if (comp->embedded) {
-		pmv_op_put(queue->pool, (struct pmv_op *) comp);
-	} else {
-		free(comp);
-	}
+	pmv_ready_free(queue, comp);
 }
 
 /* The list */
@@ -189,25 +192,7 @@ bool pmv_queue_add(struct pmv_queue *queue, struct pmv_comp *comp)
 
 struct pmv_comp *pmv_queue_take(struct pmv_queue *queue, bool error)
 {
-	struct pmv_comp *comp;
-
-	if (!atomic_load(&queue->num_ready))
-		return NULL;
-	pthread_mutex_lock(&queue->ready_lock);
-	comp = STAILQ_FIRST(&queue->ready);
-	if (comp && comp->is_error == error) {
-		STAILQ_REMOVE_HEAD(&queue->ready, next);
-		atomic_fetch_sub(&queue->num_ready, 1);
-	} else {
-		comp = NULL;
-	}
-	pthread_mutex_unlock(&queue->ready_lock);
-	if (!comp)
-		return NULL;
-	pmv_unread_drop(comp);
-	if (atomic_load(&queue->room_wanted) && atomic_exchange(&queue->room_wanted, false))
-		queue->has_room(queue->has_room_arg);
-	return comp;
+	return pmv_ready_take(queue, error);
 }
 
 /* Entries of a connection */
