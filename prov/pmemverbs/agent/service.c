@@ -416,39 +416,40 @@ static bool leave_ack(struct pmv_queue *queue)
 	return queue->acks;
 }
 
+/* answer -- a mailbox whose requests were concluded, unless it is about to be closed */
+PMV_ALWAYS_INLINE void answer(struct pmv_agent *agent, struct pmv_receiver *receiver)
+{
+	receiver->syncing = false;
+	if (!receiver->attached)
+		return;
+	if (receiver->num_queued && !receiver->starved)
+		post_acks(agent, receiver);
+	if (agent->engine->core->manual_progress || !leave_ack(receiver->link->owner->tx_queue))
+		pmv_queues_pin_both(agent, receiver);
+}
+
 /* conclude -- what was carried out; holds the lock */
 static void conclude(struct pmv_agent *agent, struct pmv_writeback_batch *batch)
 {
 	for (unsigned int i = 0; i < batch->count; i++) {
 		struct pmv_work *work = &batch->works[i];
+		struct pmv_receiver *receiver = work->receiver;
 
-		if (work->receiver && work->ended) {
+		if (receiver && work->ended) {
 			finish(agent, work);
-		} else if (work->receiver) {
+		} else if (receiver) {
 			/* It goes on; those behind it are still in the mailbox. */
-			*work->receiver->work = *work;
+			*receiver->work = *work;
 			work->more = NULL;
-			work->receiver->working = true;
+			receiver->working = true;
 		} else {
 			pmv_work_free(work);
 		}
 		if (work->more)
 			pmv_work_free(work);
-	}
-	for (unsigned int i = 0; i < batch->count; i++) {
-		struct pmv_receiver *receiver = batch->works[i].receiver;
-
-		batch->works[i].receiver = NULL;
-		if (receiver)
-			receiver->syncing = false;
-		/* It may be about to be closed.  Once for each mailbox is enough. */
-		if (!receiver || !receiver->attached)
-			continue;
-		if (receiver->num_queued && !receiver->starved)
-			post_acks(agent, receiver);
-		if (agent->engine->core->manual_progress ||
-		    !leave_ack(receiver->link->owner->tx_queue))
-			pmv_queues_pin_both(agent, receiver);
+		/* Those of a connection are side by side. */
+		if (receiver && (i + 1 == batch->count || work[1].receiver != receiver))
+			answer(agent, receiver);
 	}
 	batch->count = 0;
 }
