@@ -4,7 +4,6 @@
 
 #include <poll.h>
 
-#include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
 #include "objects/cq.h"
@@ -32,12 +31,13 @@ static void end(struct party *party, void *context, int err)
 }
 
 /* take -- what a read has returned; true: there was something */
-static bool take(struct party *party, const struct fi_cq_entry *entries, ssize_t ret)
+static bool take(struct party *party, struct fid_cq *cq, const struct fi_cq_entry *entries,
+		 ssize_t ret)
 {
 	struct fi_cq_err_entry error = {0};
 
 	if (ret == -FI_EAVAIL) {
-		if (fi_cq_readerr(party->cq, &error, 0) == 1)
+		if (fi_cq_readerr(cq, &error, 0) == 1)
 			end(party, error.op_context, error.err);
 		return true;
 	}
@@ -52,11 +52,16 @@ static bool take(struct party *party, const struct fi_cq_entry *entries, ssize_t
 	return ret > 0;
 }
 
-bool apps_read(struct party *party)
+static bool read_queue(struct party *party, struct fid_cq *cq)
 {
 	struct fi_cq_entry entries[4];
 
-	return take(party, entries, fi_cq_read(party->cq, entries, 1 + sched_dice(4)));
+	return take(party, cq, entries, fi_cq_read(cq, entries, 1 + sched_dice(4)));
+}
+
+bool apps_read(struct party *party)
+{
+	return read_queue(party, party->cq);
 }
 
 void apps_rest(void)
@@ -75,12 +80,12 @@ static bool is_elsewhere(const struct party *party)
 }
 
 /* sleep_on_descriptor -- as fi_trywait(3) says */
-static void sleep_on_descriptor(struct party *party)
+static void sleep_on_descriptor(struct party *party, struct fid_cq *cq)
 {
 	struct pollfd fd = {.events = POLLIN};
-	int ret = pmv_cq_trywait(pmv_to_cq(party->cq));
+	int ret = pmv_cq_trywait(pmv_to_cq(cq));
 
-	sure(fi_control(&party->cq->fid, FI_GETWAIT, &fd.fd), "a descriptor");
+	sure(fi_control(&cq->fid, FI_GETWAIT, &fd.fd), "a descriptor");
 	if (ret && world.silences)
 		apps_rest();
 	else if (!ret && is_elsewhere(party))
@@ -89,31 +94,38 @@ static void sleep_on_descriptor(struct party *party)
 		poll(&fd, 1, -1);
 }
 
-void apps_await(struct party *party)
+static void await_in_call(struct party *party, struct fid_cq *cq, int timeout)
 {
+	/* Of two threads one may take less than there is: the rest is for the other. */
+	size_t count = party->twins ? 1 + sched_dice(4) : 4;
 	struct fi_cq_entry entries[4];
+
+	if (take(party, cq, entries, fi_cq_sread(cq, entries, count, NULL, timeout)))
+		sleepers_be_busy(party);
+}
+
+void apps_await(struct party *party, struct fid_cq *cq, enum waits waits)
+{
 	uint64_t wanted;
 
-	switch (party->waits) {
+	switch (waits) {
 	case WAITS_SREAD:
 	case WAITS_SREAD_MS:
-		take(party, entries,
-		     fi_cq_sread(party->cq, entries, 4, NULL,
-				 party->waits == WAITS_SREAD ? -1 : (int) sched_between(1, 20)));
+		await_in_call(party, cq, waits == WAITS_SREAD ? -1 : (int) sched_between(1, 20));
 		break;
 	case WAITS_DESCRIPTOR:
-		if (!apps_read(party))
-			sleep_on_descriptor(party);
+		if (!read_queue(party, cq))
+			sleep_on_descriptor(party, cq);
 		break;
 	case WAITS_COUNTER:
 		wanted = fi_cntr_read(party->cntr) + 1;
-		while (apps_read(party))
+		while (read_queue(party, cq))
 			;
 		if (ops_under_way(party))
 			fi_cntr_wait(party->cntr, wanted, 100);
 		break;
 	default:
-		if (!apps_read(party))
+		if (!read_queue(party, cq))
 			apps_rest();
 	}
 }
@@ -144,15 +156,26 @@ static void pass_time(struct party *party)
 	if (party->reaps)
 		sched_block("waits for who reads the queue", has_ended, &passing, SCHED_NEVER);
 	else
-		apps_await(party);
+		apps_await(party, party->cq, party->waits);
 }
 
 /* be_back -- the application has looked at nothing since then */
 static void be_back(struct party *party, int64_t since_ns)
 {
 	party->is_away = false;
+	party->back_ns = sched_now_ns;
 	for (unsigned int i = 0; i < WORLD_OPS; i++)
 		party->ops[i].begin_ns += sched_now_ns - since_ns;
+}
+
+/* catch_up -- whoever sleeps on the other queue has gone on with all operations meanwhile */
+static void catch_up(struct party *party)
+{
+	if (!party->splits || party->reaps)
+		return;
+	while (apps_read(party))
+		;
+	world_check_read(party);
 }
 
 static void pause_for(struct party *party, int64_t ns)
@@ -161,6 +184,36 @@ static void pause_for(struct party *party, int64_t ns)
 
 	party->is_away = true;
 	sched_sleep(ns);
+	catch_up(party);
+	be_back(party, begin);
+}
+
+static bool has_reacted(void *arg)
+{
+	const struct party *party = arg;
+
+	for (unsigned int i = 0; i < party->num_conns; i++) {
+		const struct conn *conn = &party->conns[i];
+
+		if (conns_are_awaited(conn) && !messages_are_stuck(conn))
+			return false;
+	}
+	return true;
+}
+
+/* react -- to what the operations cause at the target: who waits for that reads nothing else */
+static void react(struct party *party)
+{
+	int64_t begin = sched_now_ns;
+
+	party->is_away = party->reacts = true;
+	if (world.cuts && !party->was_cut && !has_reacted(party)) {
+		party->was_cut = true;
+		world_cut_one(party);
+	}
+	sched_block("waits for the target's reaction", has_reacted, party, SCHED_NEVER);
+	party->reacts = false;
+	catch_up(party);
 	be_back(party, begin);
 }
 
@@ -189,6 +242,8 @@ void *apps_burst(void *arg)
 
 		if (party->most_pause_ns && sched_one_in(8))
 			pause_for(party, sched_between(1000, party->most_pause_ns));
+		if (party->splits && !party->reaps && sched_one_in(6))
+			react(party);
 		if (world.reopens && sched_one_in(12))
 			reopen(party);
 		while (!(op = ops_find_free(party)))
@@ -202,53 +257,6 @@ void *apps_burst(void *arg)
 	return NULL;
 }
 
-/* Those that sleep while nothing is to be done */
-
-/* look_now_and_then -- into the queue, but for when all are to be idle */
-static void look_now_and_then(struct party *party)
-{
-	if (world.idles)
-		sched_sleep(INT64_C(1000000000));
-	else if (!apps_read(party))
-		sched_sleep(sched_between(1000, sched_one_in(4) ? 2000000 : 20000));
-}
-
-/* be_late -- for longer than the queue has room, perhaps */
-static void be_late(void)
-{
-	world.late_since_ns = sched_now_ns;
-	sched_sleep(sched_between(10000, 5000000));
-	world.late_ns += sched_now_ns - world.late_since_ns;
-	world.late_since_ns = 0;
-}
-
-/* answer -- what was heard, or not */
-static void answer(struct party *party)
-{
-	struct op *op = ops_find_free(party);
-
-	if (world.answers && party == &world.target && world.heard != world.answered && op &&
-	    sched_one_in(2))
-		ops_begin(party, op);
-	world.answered = world.heard;
-}
-
-static void *sleep_on_queue(void *arg)
-{
-	struct party *party = arg;
-
-	while (!party->ends || ops_under_way(party)) {
-		if (party->waits == WAITS_POLLING)
-			look_now_and_then(party);
-		else
-			apps_await(party);
-		answer(party);
-		if (world.reads_late && party == &world.target && sched_one_in(4))
-			be_late();
-	}
-	return NULL;
-}
-
 void apps_count_unread(void)
 {
 	while (world.unread && apps_read(&world.target))
@@ -256,61 +264,4 @@ void apps_count_unread(void)
 	if (world.unread && world.heard > world.opened * world.target_size)
 		sched_fail("%d notices of %u connections are kept for a target that never reads",
 			   (int) world.heard, world.opened);
-}
-
-static void *watch(void *arg)
-{
-	struct party *party = arg;
-	struct fi_eq_cm_entry entry;
-	uint32_t event;
-	ssize_t ret;
-
-	do {
-		ret = fi_eq_sread(party->eq, &event, &entry, sizeof(entry), -1, 0);
-		sched_trace("event %d: %d", (int) event, (int) ret);
-		if (ret > 0 && event == FI_CONNREQ)
-			callers_answer(entry.info);
-		if (ret <= 0 || event != FI_SHUTDOWN)
-			continue;
-		conns_heard_end(party, entry.fid);
-		callers_end(entry.fid);
-	} while (ret < 0 || event != FI_NOTIFY);
-	return NULL;
-}
-
-static bool has_sleeper(const struct party *party)
-{
-	return party->waits == WAITS_SREAD || party->waits == WAITS_DESCRIPTOR ||
-	       (party->waits == WAITS_POLLING && party == &world.target);
-}
-
-void apps_start(struct party *party)
-{
-	party->ends = false;
-	if (has_sleeper(party))
-		party->sleeper = sched_spawn(&party->process, "sleeper", sleep_on_queue, party);
-	if (world.sends && party == &world.target)
-		party->receiver = sched_spawn(&party->process, "receiver", messages_receive, party);
-	party->watches_ns = sched_now_ns;
-	if (party->watches)
-		party->watcher = sched_spawn(&party->process, "watcher", watch, party);
-}
-
-void apps_stop(struct party *party)
-{
-	struct fi_eq_entry none = {0};
-
-	party->ends = true;
-	if (party->sleeper) {
-		if (party->waits != WAITS_POLLING)
-			sure(fi_cq_signal(party->cq), "a signal");
-		sched_join(party->sleeper);
-	}
-	if (party->receiver)
-		sched_join(party->receiver);
-	if (party->watcher) {
-		fi_eq_write(party->eq, FI_NOTIFY, &none, sizeof(none), 0);
-		sched_join(party->watcher);
-	}
-	party->sleeper = party->watcher = party->receiver = NULL;
 }

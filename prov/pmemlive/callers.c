@@ -117,8 +117,7 @@ static void accept_guest(struct guest *guest, struct fi_info *info)
 	const struct core_ep *core;
 
 	sure(fi_endpoint(party->domain, info, &guest->ep, NULL), "an endpoint");
-	sure(fi_ep_bind(guest->ep, &party->cq->fid, FI_TRANSMIT | FI_RECV), "its queue");
-	sure(fi_ep_bind(guest->ep, &party->eq->fid, 0), "its event queue");
+	conns_bind(party, guest->ep);
 	sure(fi_accept(guest->ep, NULL, 0), "to accept");
 	core = core_to_ep(&pmv_to_ep(guest->ep)->engine.fid->fid);
 	if (core->peer || guest->gone_ns)

@@ -8,14 +8,22 @@
 #include "objects/ep.h"
 #include "test/support/introduce.h"
 
+void conns_bind(struct party *party, struct fid_ep *ep)
+{
+	sure(fi_ep_bind(ep, &party->cq->fid, FI_TRANSMIT | (party->splits ? 0 : FI_RECV)),
+	     "its queue");
+	if (party->splits)
+		sure(fi_ep_bind(ep, &party->rx_cq->fid, FI_RECV), "its other queue");
+	sure(fi_ep_bind(ep, &party->eq->fid, 0), "its event queue");
+}
+
 static void open_conn(struct conn *conn)
 {
 	struct party *party = conn->party;
 	struct fid_ep *ep;
 
 	sure(fi_endpoint(party->domain, world.info, &ep, NULL), "an endpoint");
-	sure(fi_ep_bind(ep, &party->cq->fid, FI_TRANSMIT | FI_RECV), "its queue");
-	sure(fi_ep_bind(ep, &party->eq->fid, 0), "its event queue");
+	conns_bind(party, ep);
 	if (party->cntr)
 		sure(fi_ep_bind(ep, &party->cntr->fid, FI_WRITE | FI_READ | FI_SEND),
 		     "its counter");
@@ -104,6 +112,16 @@ void conns_leave(struct conn *conn)
 	conn->calls--;
 }
 
+bool conns_are_awaited(const struct conn *conn)
+{
+	bool may_hear = conn->heard_ns || (conn->party->watcher && !conn->silent_ns);
+
+	/* A NIC tells of an end in the queue of what was sent, or there is an event. */
+	if (!conn->open || conn->given_up || (core_rules.nic && conn->cut && !may_hear))
+		return false;
+	return atomic_load(&pmv_to_ep(conn->ep)->mailbox.sender.unacked);
+}
+
 static bool has_no_call(void *arg)
 {
 	return !((struct conn *) arg)->calls;
@@ -127,8 +145,10 @@ static void close_end(struct conn *conn)
 void conns_heard_end(struct party *party, const struct fid *ep)
 {
 	for (unsigned int i = 0; i < party->num_conns; i++) {
-		if (&party->conns[i].ep->fid == ep)
-			party->conns[i].heard_end = true;
+		if (&party->conns[i].ep->fid != ep)
+			continue;
+		party->conns[i].heard_ns = sched_now_ns;
+		party->conns[i].heard_excused_ns = world_stopped_ns();
 	}
 }
 
@@ -171,7 +191,7 @@ static void await_end(struct conn *conn)
 {
 	world_in(conn->party);
 	while (has_op(conn)) {
-		if (conn->party->sleeper || !apps_read(conn->party))
+		if (conn->party->sleeper.task || !apps_read(conn->party))
 			sched_sleep(sched_between(1000, 100000));
 	}
 }

@@ -297,8 +297,12 @@ static bool take_in(struct core_ep *ep)
 	free_message(message);
 	ep->num_in--;
 	ep->handled++;
-	if (ep->peer && has_out(ep->peer))
-		ep->peer->rooms++;
+	if (!ep->peer || !has_out(ep->peer))
+		return true;
+	ep->peer->rooms++;
+	/* Nothing else may happen for long. */
+	if (core_rules.nic)
+		send_out(ep->peer);
 	return true;
 }
 

@@ -16,6 +16,7 @@ libpmemlive_la_SOURCES = $(testcore_sources) \
 	%D%/core_srx.c \
 	%D%/descriptors.c %D%/descriptors.h \
 	%D%/events.c \
+	%D%/floods.c \
 	%D%/inside.c %D%/inside.h \
 	%D%/links.c \
 	%D%/messages.c \
@@ -27,6 +28,7 @@ libpmemlive_la_SOURCES = $(testcore_sources) \
 	%D%/rxm.c %D%/rxm.h \
 	%D%/scheduler.c %D%/scheduler.h \
 	%D%/silences.c \
+	%D%/sleepers.c \
 	%D%/sockets.c \
 	%D%/tcp.c \
 	%D%/threads.c \

@@ -19,6 +19,8 @@
 /* Whoever never reads the queue has posted all of them. */
 #define ALL_AHEAD 400
 #define RECEIVE_LEN 20000
+/* Of who sleeps where a receive is missing (objects/cq.c). */
+#define LONGEST_NAP_NS INT64_C(10000000)
 
 /* The time in which a connection is stuck */
 
@@ -85,6 +87,12 @@ static void note_end(struct conn *conn)
 		conn->stuck_since_ns = sched_now_ns;
 	} else if (!stuck && conn->stuck_since_ns) {
 		conn->stuck_ns = messages_stuck_ns(conn);
+		/* The next hint comes when the peer has waited for twice as long. */
+		if (core_rules.nic)
+			conn->stuck_ns += sched_now_ns - conn->stuck_since_ns;
+		/* Nothing tells who naps that there is a receive. */
+		if (world.plain)
+			conn->stuck_ns += LONGEST_NAP_NS;
 		conn->stuck_since_ns = 0;
 	}
 }

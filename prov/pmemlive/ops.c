@@ -87,18 +87,21 @@ static enum memory choose_memory(const struct party *party)
 {
 	if (party == &world.target)
 		return MEMORY_DMP;
-	if (world.elsewhere)
+	if (world.elsewhere || world.plain)
 		return MEMORY_NONE;
 	if (party->uses_page && sched_one_in(3))
 		return MEMORY_PAGE;
 	return sched_one_in(5) ? MEMORY_NONE : MEMORY_DMP;
 }
 
-static uint64_t choose_flags(void)
+static uint64_t choose_flags(const struct party *party)
 {
 	static const uint64_t flags[] = {
 		FI_COMMIT, FI_COMMIT, FI_COMMIT, FI_COMMIT | FI_FENCE, 0, FI_DELIVERY_COMPLETE};
 
+	/* Behind messages a commit may need the agent wherever it is to. */
+	if (world.plain && party != &world.target)
+		return sched_one_in(2) ? FI_DELIVERY_COMPLETE : 0;
 	return flags[sched_dice(sizeof(flags) / sizeof(flags[0]))];
 }
 
@@ -224,22 +227,36 @@ static bool may_notify(const struct op *op, enum memory memory)
 	       !(by_agent && memory == MEMORY_NONE);
 }
 
+void ops_let_pass(struct party *party)
+{
+	if (party->reaps)
+		sched_sleep(sched_between(1000, 20000));
+	else if (!apps_read(party))
+		apps_rest();
+}
+
 void ops_begin(struct party *party, struct op *op)
 {
 	static const char *const kinds[] = {
 		"writes",           "reads",    "sends",           "adds",
 		"fetches and adds", "compares", "makes a chain of"};
 	enum memory memory = choose_memory(party);
-	uint64_t flags = choose_flags();
+	uint64_t flags = choose_flags(party);
 	size_t len = choose_len();
 	struct conn *conn = find_conn(party);
+	bool floods = world.floods && party != &world.target && sched_one_in(30);
 	ssize_t ret;
 
 	if (!conn)
 		return;
+	if (floods) {
+		memory = MEMORY_DMP;
+		flags = FI_COMMIT | FI_FENCE;
+		floods_come(conn);
+	}
 	*op = (struct op){
 		.under_way = true,
-		.kind = choose_kind(party),
+		.kind = floods ? OP_WRITE : choose_kind(party),
 		.begin_ns = sched_now_ns,
 		.excused_ns = world_stopped_ns(),
 		.synced_ns = world_synced_ns(),
@@ -258,10 +275,7 @@ void ops_begin(struct party *party, struct op *op)
 	sched_trace("operation %d %s %zu bytes, memory %d, flags %#llx", (int) (op - party->ops),
 		    kinds[op->kind], len, memory, (unsigned long long) flags);
 	while ((ret = post(memory, len, flags, op)) == -FI_EAGAIN && !messages_are_stuck(conn)) {
-		if (party->reaps)
-			sched_sleep(sched_between(1000, 20000));
-		else if (!apps_read(party))
-			apps_rest();
+		ops_let_pass(party);
 	}
 	if (!ret)
 		return;

@@ -55,7 +55,7 @@ static void choose_notices(bool serves)
 	world.reads_late = world.notices && reads && serves && sched_one_in(2);
 	if (world.reads_late)
 		world.target_size = 2;
-	world.events = !world.unread && !world.elsewhere &&
+	world.events = !world.unread && !world.elsewhere && !world.plain &&
 		       pmv_setting.agent != PMV_AGENT_PROGRESS && sched_one_in(3);
 	/* Those of connections that end are lost, and others wait behind a message, or a link. */
 	world.immediates = world.notices && reads && !core_rules.nic && !world.sends &&
@@ -68,9 +68,9 @@ static void choose_agents(void)
 	static const enum waits targets[] = {WAITS_ASIDE, WAITS_ASIDE, WAITS_POLLING, WAITS_SREAD,
 					     WAITS_DESCRIPTOR};
 	/* Whoever never sleeps takes too many steps while nothing happens for seconds. */
-	uint64_t mode = world.silences ? 2 : sched_dice(12);
+	uint64_t mode = world.silences || world.naps ? 2 : sched_dice(12);
 
-	world.target.waits = targets[sched_dice(5)];
+	world.target.waits = world.naps ? WAITS_SREAD : targets[sched_dice(5)];
 	pmv_setting.agent = PMV_AGENT_THREAD;
 	if (mode == 0)
 		pmv_setting.agent = PMV_AGENT_BUSY;
@@ -123,6 +123,29 @@ static void choose_initiator(struct party *party, unsigned int number)
 		party->waits = WAITS_SREAD_MS;
 }
 
+/* choose_naps -- only in tcp 1.17 a descriptor is ready for as long as a receive is missing */
+static void choose_naps(void)
+{
+	world.naps = !world.silences && sched_one_in(12);
+	if (!world.naps)
+		return;
+	core_rules.nic = core_rules.moves_all = false;
+	world.sends = true;
+	world.plain = sched_one_in(2);
+}
+
+static void choose_floods(void)
+{
+	world.floods = sleeps() && !pmv_setting.commit_all && !world.elsewhere && !world.events &&
+		       !world.naps && sched_one_in(12);
+	if (!world.floods)
+		return;
+	/* So many messages take long, and longer if each has to wait for room. */
+	core_rules.room = core_rules.socket = 64;
+	core_rules.busy_in = 0;
+	world.bound_ns *= 3;
+}
+
 void world_choose(void)
 {
 	choose_rules();
@@ -140,10 +163,12 @@ void world_choose(void)
 	world.sends =
 		sched_one_in(2) && !(world.silences && !core_rules.nic && !core_rules.moves_all);
 	world.fences = !sched_one_in(4);
+	choose_naps();
 	choose_agents();
-	world.shares = world.sends && !pmv_setting.commit_all && sched_one_in(3);
+	world.shares = world.sends && !world.naps && !pmv_setting.commit_all && sched_one_in(3);
 	world.shared = (enum receives) sched_dice(RECEIVES_KINDS);
-	world.chains = !pmv_setting.commit_all && !world.elsewhere && sched_one_in(3);
+	world.chains =
+		!pmv_setting.commit_all && !world.elsewhere && !world.plain && sched_one_in(3);
 	world.hangs = world.most_sync_ns && sleeps() && !world.silences && sched_one_in(4);
 	silences_restrict(&world.target);
 	world.called = sleeps() && !world.silences && sched_one_in(8);
@@ -151,7 +176,10 @@ void world_choose(void)
 	for (unsigned int i = 0; i < world.num_initiators; i++) {
 		choose_initiator(&world.initiators[i], i);
 		silences_restrict(&world.initiators[i]);
+		sleepers_choose(&world.initiators[i]);
 	}
+	sleepers_choose(&world.target);
+	choose_floods();
 }
 
 void world_describe(void)
@@ -188,6 +216,12 @@ void world_describe(void)
 	       : world.notices ? "; notices"
 			       : "",
 	       (double) world.most_sync_ns / 1e6);
+	sleepers_describe(&world.target);
+	if (world.floods)
+		puts("some commits have more messages than fit into a mailbox");
+	if (world.naps)
+		puts(world.plain ? "messages without a receive stay; nobody needs the agent"
+				 : "messages without a receive stay");
 	if (world.hangs)
 		puts("one sync takes half a second");
 	printf("agents: %s%s\n", agents[pmv_setting.agent],
@@ -200,6 +234,7 @@ void world_describe(void)
 		       (double) party->most_pause_ns / 1e6, party->uses_page ? "; pages" : "");
 		if (party->reaps)
 			puts("  a thread of its own reads the queue");
+		sleepers_describe(party);
 	}
 }
 
@@ -236,9 +271,8 @@ void world_stop(struct party *party, int64_t ns)
 	world.stops_since_ns = 0;
 }
 
-static void cut_one(void)
+void world_cut_one(struct party *party)
 {
-	struct party *party = &world.initiators[sched_dice(world.num_initiators)];
 	struct conn *conn = &party->conns[sched_dice(party->num_conns)];
 
 	if (!conn->open)
@@ -257,7 +291,7 @@ static void *have_accidents(void *arg)
 	while (!accidents_end) {
 		sched_sleep(sched_between(100000, 20000000));
 		if (!cut && sched_one_in(3)) {
-			cut_one();
+			world_cut_one(&world.initiators[sched_dice(world.num_initiators)]);
 			cut = true;
 		}
 		if (world.stops)
@@ -279,7 +313,8 @@ static void for_all(void (*call)(struct party *party))
 		call(&world.initiators[i]);
 }
 
-static void work(void)
+/* work -- renews: connections that were given up, too */
+static void work(bool renews)
 {
 	struct sched_task *bursts[WORLD_INITIATORS], *accidents, *callers = NULL;
 
@@ -297,7 +332,8 @@ static void work(void)
 	if (callers)
 		sched_join(callers);
 	callers_await_end();
-	conns_renew();
+	if (renews)
+		conns_renew();
 }
 
 /* start, stop -- the initiators' threads that sleep: those that reap live as long as the world */
@@ -305,7 +341,7 @@ static void start(bool reap)
 {
 	for (unsigned int i = 0; i < world.num_initiators; i++) {
 		if (world.initiators[i].reaps == reap)
-			apps_start(&world.initiators[i]);
+			sleepers_start(&world.initiators[i]);
 	}
 }
 
@@ -313,7 +349,7 @@ static void stop(bool reap)
 {
 	for (unsigned int i = 0; i < world.num_initiators; i++) {
 		if (world.initiators[i].reaps == reap)
-			apps_stop(&world.initiators[i]);
+			sleepers_stop(&world.initiators[i]);
 	}
 }
 
@@ -321,6 +357,15 @@ static void remember(struct party *party)
 {
 	party->wakes_before = party->process.wakes;
 	party->worked_before_ns = party->process.worked_ns;
+}
+
+static bool lacks_receive(const struct party *party)
+{
+	for (unsigned int i = 0; i < party->num_conns; i++) {
+		if (messages_lack(&party->conns[i]))
+			return true;
+	}
+	return false;
 }
 
 static void check_idle(struct party *party)
@@ -331,6 +376,13 @@ static void check_idle(struct party *party)
 	/* Who has lost the last hint of a peer without an agent's thread looks at intervals. */
 	if (core_rules.nic && core_rules.loses_in)
 		return;
+	/* A descriptor that is always ready is looked at after naps. */
+	if (world.naps && lacks_receive(&world.target)) {
+		if (worked > IDLE_S * INT64_C(100000000))
+			sched_fail("%s lacks a receive, and has computed for %d us in %d s",
+				   party->process.name, (int) (worked / 1000), IDLE_S);
+		return;
+	}
 	if (wakes >= 10 * IDLE_S)
 		sched_fail("%s is idle, and has woken %d times in %d s", party->process.name,
 			   (int) wakes, IDLE_S);
@@ -367,7 +419,7 @@ void *world_live(void *arg)
 
 	world_open();
 	sched_add(&bounds);
-	apps_start(&world.target);
+	sleepers_start(&world.target);
 	/* Before anybody else has the target's agent look. */
 	if (world.called && sched_one_in(2)) {
 		callers_come(NULL);
@@ -375,12 +427,14 @@ void *world_live(void *arg)
 	}
 	world_connect();
 	start(true);
-	work();
+	for_all(sleepers_start_rx);
+	work(!world.naps);
 	idle();
-	work();
-	apps_stop(&world.target);
+	work(true);
+	sleepers_stop(&world.target);
 	apps_count_unread();
 	stop(true);
+	for_all(sleepers_stop_rx);
 	world_close();
 	return arg;
 }

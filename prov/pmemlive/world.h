@@ -66,7 +66,8 @@ struct conn {
 	unsigned int calls; /* under way, of its endpoint */
 	bool lost;          /* the application knows that it is */
 	int64_t silent_ns;  /* nothing reaches the other end since then; or 0 */
-	bool heard_end;     /* FI_SHUTDOWN */
+	int64_t heard_ns;   /* FI_SHUTDOWN; or 0 */
+	int64_t heard_excused_ns;
 	/* Messages go to the target. */
 	uint64_t sent, posted; /* messages; receives for them */
 	enum receives receives;
@@ -101,13 +102,22 @@ struct op {
 	struct fi_pmemverbs_step steps[WORLD_STEPS];
 };
 
+/* A thread that sleeps until something comes into a queue. */
+struct sleeper {
+	struct party *party;
+	struct fid_cq *cq;
+	enum waits waits;
+	bool ends;
+	struct sched_task *task;
+};
+
 struct party {
 	struct sched_process process;
 	struct core_domain core;
 	struct pmv_core row;
 	struct pmv_fabric fabric;
 	struct fid_domain *domain;
-	struct fid_cq *cq;
+	struct fid_cq *cq, *rx_cq; /* the same, unless it splits */
 	struct fid_eq *eq;
 	struct fid_cntr *cntr;
 	struct conn conns[WORLD_CONNS];
@@ -115,7 +125,12 @@ struct party {
 	enum waits waits;
 	bool watches; /* its event queue */
 	bool reaps;   /* a thread of its own reads the queue of an initiator */
-	struct sched_task *sleeper, *watcher, *receiver;
+	bool splits;  /* endpoints receive into a queue of their own, on which a thread sleeps */
+	enum waits rx_waits; /* ... in this way */
+	bool twins;          /* two threads sleep on one queue ... */
+	bool is_busy;        /* ... and one of them computes */
+	struct sleeper sleeper, twin, rx_sleeper;
+	struct sched_task *watcher, *receiver;
 	bool ends;
 	bool away, silent; /* its machine is cut off: for a while, for good */
 	int64_t watches_ns;
@@ -126,7 +141,10 @@ struct party {
 	int64_t most_pause_ns; /* between bursts */
 	bool uses_page;
 	struct op ops[WORLD_OPS];
-	bool is_away;   /* it looks at none of them */
+	bool is_away; /* it looks at none of them */
+	bool was_cut; /* while it did the next: */
+	bool reacts;  /* it looks only at what it receives, and waits for the target's agent */
+	int64_t back_ns;
 	uint64_t ended; /* so many have */
 	/* What the target's application writes to, if it answers. */
 	char *own_memory;
@@ -155,6 +173,9 @@ struct world {
 	enum receives shared;
 	bool called; /* peers that know nothing of the provider come and go */
 	bool chains; /* others are chains */
+	bool floods; /* some commits have more messages than fit into a mailbox */
+	bool naps;   /* messages without a receive are there also while all are idle */
+	bool plain;  /* ... and nobody asks anything of the target's agent */
 	bool fences; /* a core like verbs can */
 	int64_t most_sync_ns;
 	bool hangs; /* one sync takes longer than anything else ... */
@@ -188,6 +209,8 @@ extern struct world world;
 void world_choose(void);
 void world_describe(void);
 
+/* world_cut_one -- one of its connections ends */
+void world_cut_one(struct party *party);
 /* world_stop -- a process, or all (NULL), and that time does not count */
 void world_stop(struct party *party, int64_t ns);
 
@@ -206,6 +229,8 @@ int64_t world_synced_ns(void);
  */
 int64_t world_deadline_ns(void);
 void world_check(void);
+/* world_check_read -- all that has ended was read: is anything of a process late? */
+void world_check_read(const struct party *party);
 
 /* world_setup.c: world_prepare -- memory, as it is in each world */
 void world_prepare(void);
@@ -217,18 +242,41 @@ void world_close(void);
 void world_in(struct party *party);
 void sure(int ret, const char *what);
 
-/* apps.c: a burst of operations; who sleeps until something comes; who watches an event queue */
+/* apps.c: a burst of operations */
 void *apps_burst(void *party);
-void apps_start(struct party *party);
-void apps_stop(struct party *party);
-/* apps_await -- until something has ended, perhaps; apps_read -- true: there was something */
-void apps_await(struct party *party);
+/* apps_await -- until something has come, perhaps; apps_read -- true: there was something */
+void apps_await(struct party *party, struct fid_cq *cq, enum waits waits);
 bool apps_read(struct party *party);
 /* apps_rest -- between two looks of who polls */
 void apps_rest(void);
 
+/* sleepers.c */
+
+/* sleepers_choose -- who has two queues, or two threads at one */
+void sleepers_choose(struct party *party);
+void sleepers_describe(const struct party *party);
+/* sleepers_be_busy -- one of two threads has taken something, and computes */
+void sleepers_be_busy(struct party *party);
+/*
+ * sleepers_start -- who sleeps until something comes, and who watches an event queue;
+ * sleepers_start_rx -- those of the queue of what is received
+ */
+void sleepers_start(struct party *party);
+void sleepers_stop(struct party *party);
+void sleepers_start_rx(struct party *party);
+void sleepers_stop_rx(struct party *party);
+
+/* floods.c */
+
+/* floods_open, floods_close -- the target's regions; floods_come -- before a fenced commit */
+void floods_open(void);
+void floods_close(void);
+void floods_come(struct conn *conn);
+
 /* conns.c */
 
+/* conns_bind -- to the queues of its process */
+void conns_bind(struct party *party, struct fid_ep *ep);
 /* conns_add -- one more of an initiator's, to the target */
 void conns_add(struct party *initiator);
 /* conns_reopen -- close both ends, whatever goes on there, and open others */
@@ -238,6 +286,8 @@ void conns_renew(void);
 /* conns_enter -- before a call of an endpoint; false: it is closed; conns_leave -- behind it */
 bool conns_enter(struct conn *conn);
 void conns_leave(struct conn *conn);
+/* conns_are_awaited -- does an operation wait for an answer, which whoever receives hears of? */
+bool conns_are_awaited(const struct conn *conn);
 /* conns_heard_end -- of the connection of this endpoint */
 void conns_heard_end(struct party *party, const struct fid *ep);
 
@@ -251,6 +301,8 @@ struct op *ops_find_free(struct party *party);
 /* ops_under_way -- so many, without those of connections that were given up */
 unsigned int ops_under_way(const struct party *party);
 void ops_begin(struct party *party, struct op *op);
+/* ops_let_pass -- until a post that found no room may be repeated */
+void ops_let_pass(struct party *party);
 void ops_end(struct party *party, struct op *op, int err);
 
 /* chains.c: chains_check -- of one that has ended well */

@@ -139,6 +139,10 @@ static void open_party(struct party *party)
 	sure(pmv_domain_open(&party->fabric.fabric_fid, world.info, &party->domain, NULL),
 	     "a domain");
 	sure(fi_cq_open(party->domain, &attr, &party->cq, NULL), "a queue");
+	party->rx_cq = party->cq;
+	attr.wait_obj = FI_WAIT_FD;
+	if (party->splits)
+		sure(fi_cq_open(party->domain, &attr, &party->rx_cq, NULL), "another queue");
 	sure(pmv_eq_open(&party->fabric.fabric_fid, &eq_attr, &party->eq, NULL), "an event queue");
 	if (party->waits == WAITS_COUNTER)
 		sure(fi_cntr_open(party->domain, &cntr_attr, &party->cntr, NULL), "a counter");
@@ -188,6 +192,7 @@ void world_open(void)
 	world_in(&world.target);
 	open_party(&world.target);
 	register_memory();
+	floods_open();
 	events_open();
 	messages_start();
 	callers_open();
@@ -228,6 +233,8 @@ static void close_party(struct party *party)
 	if (party->cntr)
 		sure(fi_close(&party->cntr->fid), "to close a counter");
 	sure(fi_close(&party->cq->fid), "to close a queue");
+	if (party->splits)
+		sure(fi_close(&party->rx_cq->fid), "to close the other queue");
 	sure(fi_close(&party->eq->fid), "to close an event queue");
 	for (int i = 0; i < MEMORIES && party == &world.target; i++) {
 		if (world.mr[i])
@@ -237,6 +244,7 @@ static void close_party(struct party *party)
 	if (party == &world.target) {
 		messages_end();
 		events_close();
+		floods_close();
 	}
 	if (party->own_mr)
 		sure(fi_close(&party->own_mr->fid), "to close a region");

@@ -2,6 +2,8 @@
 /* world_time.c -- the world, the time in which nobody had to do anything, and the bounds */
 #include "world.h"
 
+#include "base/setting.h"
+
 /* An operation on a connection that is lost: until a probe, and whoever looks for its end. */
 #define LOST_BOUND_NS INT64_C(1500000000)
 
@@ -42,7 +44,7 @@ static int64_t end_deadline_ns(const struct party *party)
 		const struct conn *conn = &party->conns[i];
 		int64_t known = silences_known_ns(conn, 0);
 
-		if (!conn->silent_ns || !conn->open || conn->heard_end || silences_excuse(conn))
+		if (!conn->silent_ns || !conn->open || conn->heard_ns || silences_excuse(conn))
 			continue;
 		if (known < party->watches_ns)
 			known = party->watches_ns;
@@ -52,11 +54,26 @@ static int64_t end_deadline_ns(const struct party *party)
 	return next;
 }
 
+/* heard_deadline_of -- the application knows that the connection is lost */
+static int64_t heard_deadline_of(const struct op *op)
+{
+	const struct conn *conn = op->conn;
+	int64_t from = conn->heard_ns;
+
+	if (from < conn->party->back_ns)
+		from = conn->party->back_ns;
+	if (from < op->begin_ns)
+		from = op->begin_ns;
+	return from + world.bound_ns + world_stopped_ns() - conn->heard_excused_ns;
+}
+
 static int64_t deadline_of(const struct op *op)
 {
 	const struct conn *conn = op->conn;
 	int64_t bound = conn->cut ? LOST_BOUND_NS : world.bound_ns;
 
+	if (conn->heard_ns && !conn->given_up)
+		return heard_deadline_of(op);
 	if (conn->silent_ns)
 		return silent_deadline_of(op);
 	/* Nobody waits for what is on a connection that is given up: closing it ends that. */
@@ -76,9 +93,41 @@ static int64_t notice_deadline_ns(void)
 	return world.told_ns + world.bound_ns + world_stopped_ns() - world.told_excused_ns;
 }
 
-static int64_t next_deadline_of(const struct party *party)
+/*
+ * answer_deadline_ns -- when nothing may wait for the peer's agent any more: which operation does
+ * is not known
+ */
+static int64_t answer_deadline_ns(const struct conn *conn)
 {
-	int64_t next = end_deadline_ns(party);
+	int64_t last = 0;
+
+	if (!conns_are_awaited(conn))
+		return SCHED_NEVER;
+	for (unsigned int i = 0; i < WORLD_OPS; i++) {
+		const struct op *op = &conn->party->ops[i];
+		int64_t one = op->under_way && op->conn == conn ? deadline_of(op) : 0;
+
+		last = one > last ? one : last;
+	}
+	return last ? last : SCHED_NEVER;
+}
+
+/* reaction_deadline_ns -- of who does not read how its operations have ended */
+static int64_t reaction_deadline_ns(const struct party *party)
+{
+	int64_t next = SCHED_NEVER;
+
+	for (unsigned int i = 0; party->reacts && i < party->num_conns; i++) {
+		int64_t one = answer_deadline_ns(&party->conns[i]);
+
+		next = one < next ? one : next;
+	}
+	return next;
+}
+
+static int64_t op_deadline_ns(const struct party *party)
+{
+	int64_t next = SCHED_NEVER;
 
 	for (unsigned int i = 0; !party->is_away && i < WORLD_OPS; i++) {
 		int64_t one = party->ops[i].under_way ? deadline_of(&party->ops[i]) : SCHED_NEVER;
@@ -86,6 +135,15 @@ static int64_t next_deadline_of(const struct party *party)
 		next = one < next ? one : next;
 	}
 	return next;
+}
+
+static int64_t next_deadline_of(const struct party *party)
+{
+	int64_t next = end_deadline_ns(party), one = op_deadline_ns(party);
+
+	next = one < next ? one : next;
+	one = reaction_deadline_ns(party);
+	return one < next ? one : next;
 }
 
 /* find_deadline -- when something must have happened */
@@ -104,14 +162,30 @@ static int64_t find_deadline(void)
 	return next;
 }
 
-/* check -- nothing of a process is late */
-static void check(const struct party *party)
+static void check_ops(const struct party *party)
 {
-	for (unsigned int i = 0; !party->is_away && i < WORLD_OPS; i++) {
+	for (unsigned int i = 0; i < WORLD_OPS; i++) {
 		if (party->ops[i].under_way && deadline_of(&party->ops[i]) < sched_now_ns)
 			sched_fail("operation %u of %s does not end in its time", i,
 				   party->process.name);
 	}
+}
+
+void world_check_read(const struct party *party)
+{
+	/* Only who reads the other queue hears that a read has ended, or a flush of a group. */
+	if ((!core_rules.nic || world.fences) && !pmv_setting.commit_all)
+		check_ops(party);
+}
+
+/* check -- nothing of a process is late */
+static void check(const struct party *party)
+{
+	if (!party->is_away)
+		check_ops(party);
+	if (reaction_deadline_ns(party) < sched_now_ns)
+		sched_fail("who sleeps on the other queue of %s does not go on with its operations",
+			   party->process.name);
 	if (end_deadline_ns(party) < sched_now_ns)
 		sched_fail("%s does not hear in time that a peer is silent", party->process.name);
 }
