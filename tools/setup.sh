@@ -22,7 +22,7 @@ test_packages=(libfabric-bin libcriterion-dev libglib2.0-dev openmpi-bin libopen
 # libclang-rt-dev are for the fuzzers (libFuzzer).  The Debian package needs build-essential, debhelper, lintian and
 # bash-completion.  With a question mark: where the distribution has it.  The sources are formatted by version 14.
 tool_packages=(clang-format-14? clang-tidy-14? cppcheck gcovr clang libclang-rt-dev? universal-ctags valgrind xz-utils
-	man-db e2fsprogs gnuplot-nox libxml2-utils shellcheck? build-essential debhelper lintian bash-completion
+	man-db e2fsprogs xfsprogs gnuplot-nox libxml2-utils shellcheck? build-essential debhelper lintian bash-completion
 	mmdebstrap)
 # For fio's engine, which is tested with the distribution's fio; dpkg-dev unpacks its sources.
 fio_packages=(fio dpkg-dev)
