@@ -23,6 +23,7 @@ EXTRA_DIST += \
 	%D%/guest/files \
 	%D%/guest/keys.sh \
 	%D%/guest/link \
+	%D%/guest/logs \
 	%D%/guest/mend.sh \
 	%D%/guest/native \
 	%D%/guest/peer \
