@@ -120,15 +120,12 @@ static ssize_t post_probe(struct pmv_sender *sender, struct pmv_op *op)
  * A target may die after its NIC has taken the request.  Then nothing is in flight that could
  * fail.  So a READ is posted, which fails.
  */
-void pmv_answer_probe(struct pmv_initiator *ini)
+void pmv_answer_probe_now(struct pmv_initiator *ini)
 {
 	struct pmv_mailbox *mailbox = ini->mailbox;
-	int64_t now;
+	int64_t now = pmv_clock_ns();
 	ssize_t ret;
 
-	if (atomic_load(&ini->broken) || mailbox->sender.acked == mailbox->sender.sent)
-		return;
-	now = pmv_clock_ns();
 	pmv_sender_hint_again(&mailbox->sender, now);
 	if (atomic_load(&ini->probing) || now - ini->heard_ns < PROBE_NS)
 		return;

@@ -14,6 +14,14 @@
  * Both hold the lock.
  */
 void pmv_answer_take(struct pmv_initiator *ini);
-void pmv_answer_probe(struct pmv_initiator *ini);
+void pmv_answer_probe_now(struct pmv_initiator *ini);
+
+static inline void pmv_answer_probe(struct pmv_initiator *ini)
+{
+	const struct pmv_sender *sender = &ini->mailbox->sender;
+
+	if (!atomic_load(&ini->broken) && sender->acked != sender->sent)
+		pmv_answer_probe_now(ini);
+}
 
 #endif /* PMV_ANSWER_H */
