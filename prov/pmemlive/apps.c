@@ -97,7 +97,7 @@ static void sleep_on_descriptor(struct party *party, struct fid_cq *cq)
 static void await_in_call(struct party *party, struct fid_cq *cq, int timeout)
 {
 	/* Of two threads one may take less than there is: the rest is for the other. */
-	size_t count = party->twins ? 1 + sched_dice(4) : 4;
+	size_t count = party->twins ? 1 + sched_dice(2) : 4;
 	struct fi_cq_entry entries[4];
 
 	if (take(party, cq, entries, fi_cq_sread(cq, entries, count, NULL, timeout)))

@@ -64,7 +64,7 @@ static void be_late(void)
 
 void sleepers_be_busy(struct party *party)
 {
-	if (!party->twins || party->is_busy || !sched_one_in(4))
+	if (!party->twins || party->is_busy || !sched_one_in(2))
 		return;
 	party->is_busy = true;
 	sched_sleep(2 * world.bound_ns);
