@@ -24,12 +24,14 @@ BEGIN {
 function table(files, title, i, j, line, lines) {
 	lines = ""
 	for (i = 1; i <= n; i++) {
-		if (!((rows[i], files, count[1]) in value))
-			continue
 		line = ""
 		for (j = 1; j <= counts; j++)
-			line = line sprintf("<td>%.0f</td>", value[rows[i], files, count[j]])
-		lines = lines sprintf("<tr><th class=\"l\">%s</th>%s</tr>\n", label[rows[i]], line)
+			if ((rows[i], files, count[j]) in value)
+				line = line sprintf("<td>%.0f</td>", value[rows[i], files, count[j]])
+			else if (line != "")
+				line = line "<td>-</td>"
+		if (line != "")
+			lines = lines sprintf("<tr><th class=\"l\">%s</th>%s</tr>\n", label[rows[i]], line)
 	}
 	if (lines == "")
 		return

@@ -43,11 +43,13 @@ struct pmr_ep {
 	struct pmr_queue *receives; /* the shared ones, with srx */
 	/*
 	 * Requests with FI_MORE, which go with the next one: post.h.  They have slots and room.
-	 * `listed`: the endpoint is in tx_cq->batches.  The send_lock guards all of it.
+	 * `listed`: the endpoint is in tx_cq->batches.  `stuck`: the device has refused some of
+	 * them for good, and closing tells of them.  The send_lock guards all of it.
 	 */
 	struct pmr_request *batch;
 	unsigned batched;
 	bool listed;
+	bool stuck;
 	LIST_ENTRY(pmr_ep) next_batch;
 	size_t inject_size;
 	bool always;          /* each request completes, whatever its flags */

@@ -201,8 +201,8 @@ static int take_room(struct pmr_ep *ep, const struct pmr_request *requests, unsi
 
 /*
  * join -- what waits, and these behind it.  What waits was accepted: if the device refuses it the
- * connection ends, so that it completes with an error in its turn, or, if the device takes it not
- * even then, when the endpoint is closed.
+ * connection ends, so that it completes with an error in its turn.  If the device does not even
+ * take it then, nothing is posted behind it any more, and it completes when the endpoint is closed.
  */
 static unsigned join(struct pmr_ep *ep, const struct pmr_request *requests, unsigned count,
 		     int *err)
@@ -213,7 +213,8 @@ static unsigned join(struct pmr_ep *ep, const struct pmr_request *requests, unsi
 	int ignored;
 
 	memcpy(all, ep->batch, waited * sizeof(all[0]));
-	memcpy(&all[waited], requests, count * sizeof(all[0]));
+	for (unsigned i = 0; i < count; i++)
+		all[waited + i] = requests[i];
 	for (unsigned i = 0; i < waited + count; i++) {
 		all[i].wr.sg_list = all[i].sge;
 		all[i].wr.next = i + 1 < waited + count ? &all[i + 1].wr : NULL;
@@ -227,7 +228,7 @@ static unsigned join(struct pmr_ep *ep, const struct pmr_request *requests, unsi
 		 "connection ends\n",
 		 fi_strerror((int) -negative(*err)));
 	ibv_modify_qp(ep->qp, &attr, IBV_QP_STATE);
-	post_all(ep, &all[posted], waited - posted, &ignored);
+	ep->stuck = post_all(ep, &all[posted], waited - posted, &ignored) < waited - posted;
 	return 0;
 }
 
@@ -286,7 +287,7 @@ void pmr_post_batches(struct pmr_cq *cq)
 /* may_wait -- there is a connection, and memory.  Holds the lock. */
 static bool may_wait(struct pmr_ep *ep)
 {
-	if (ep->batched == PMEMRDMA_MAX_LIST || !pmr_ep_depth(ep))
+	if (ep->batched == PMEMRDMA_MAX_LIST || ep->stuck || !pmr_ep_depth(ep))
 		return false;
 	if (!ep->batch)
 		ep->batch = calloc(PMEMRDMA_MAX_LIST, sizeof(*ep->batch));
@@ -312,7 +313,7 @@ static ssize_t post_locked(struct pmr_ep *ep, struct pmr_request *requests, unsi
 {
 	struct pmr_queue *queue = ep->sends;
 	unsigned posted;
-	int err = take_room(ep, requests, count);
+	int err = ep->stuck ? -FI_EOPBADSTATE : take_room(ep, requests, count);
 
 	if (err) {
 		post_batch(ep);

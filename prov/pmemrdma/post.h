@@ -41,9 +41,9 @@ static inline bool pmr_is_extended(const struct pmr_request *request)
 
 /*
  * pmr_post_write -- a write or a message with these flags: 0 or a negative fi_errno.  With FI_MORE
- * it may wait for the next request, and be posted with that, by one doorbell.  Nothing waits for
- * a caller that does not come: who reads the completion queue, or is to sleep for it, posts what
- * waits.  Data that are the caller's again behind the call (FI_INJECT) do not wait.
+ * it may wait for the next request, and be posted with that, by one doorbell.  Whoever reads the
+ * completion queue, or begins to sleep for it, posts what waits; who sleeps already does not.  Data
+ * that are the caller's again behind the call (FI_INJECT) do not wait.
  */
 ssize_t pmr_post_write(struct pmr_ep *ep, struct pmr_request *request, uint64_t flags);
 

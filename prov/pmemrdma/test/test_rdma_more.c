@@ -215,6 +215,10 @@ Test(rdma_more, what_a_device_never_takes_is_canceled_by_the_close)
 	fake.accept_at_most = -1;
 	more(link, FI_COMPLETION, CONTEXT(2));
 	cr_assert_lt(link_write(link, 8, FI_COMPLETION, CONTEXT(3)), 0);
+	/* What the device would take now is not posted: it would end before them. */
+	fake.accept_at_most = 0;
+	cr_assert_eq(link_write(link, 8, FI_COMPLETION, CONTEXT(4)), -FI_EOPBADSTATE);
+	cr_assert_eq(link_write(link, 8, FI_MORE, CONTEXT(5)), -FI_EOPBADSTATE);
 	cr_assert_eq(fi_close(&link->ep->fid), 0);
 	link->ep = NULL;
 	expect_canceled(link, CONTEXT(1));

@@ -152,16 +152,16 @@ struct pmv_admission *pmv_admission_request(enum pmv_admission_way way, const st
 	return NULL;
 }
 
-void pmv_admission_refused(const struct pmv_admission *admission, char why[PMV_KEYS_WHY])
+void pmv_admission_refused(const struct pmv_admission *admission, const char *what,
+			   char why[PMV_KEYS_WHY])
 {
 	char own[PMV_KEYS_TEXT], peer[PMV_KEYS_TEXT];
 
 	pmv_keys_text(own, admission->noise.own.public);
 	pmv_keys_text(peer, admission->noise.peer);
 	snprintf(why, PMV_KEYS_WHY,
-		 "nobody listens there, or it does not know this process's key, %s, or its own key "
-		 "is not that of %s, %s",
-		 own, admission->name, peer);
+		 "%s it does not know this process's key, %s, or its own key is not that of %s, %s",
+		 what, own, admission->name, peer);
 }
 
 bool pmv_admission_established(struct pmv_admission *admission, const uint8_t *data, size_t *len,

@@ -81,12 +81,13 @@ uint64_t pmv_admission_now(void);
 /*
  * The initiator.  _request puts message 1 behind *len bytes; NULL: nobody is known there, and why.
  * _established looks for message 2 behind the CM data of the acceptance, and takes it off; false:
- * it is not there, or not genuine: *len is 0 then.  _refused says what an initiator can know of a
- * refusal without a reason.
+ * it is not there, or not genuine: *len is 0 then.  _refused says, behind what is known, what an
+ * initiator can know of a refusal without a reason.
  */
 struct pmv_admission *pmv_admission_request(enum pmv_admission_way way, const struct sockaddr *to,
 					    uint8_t *data, size_t *len, char why[PMV_KEYS_WHY]);
-void pmv_admission_refused(const struct pmv_admission *admission, char why[PMV_KEYS_WHY]);
+void pmv_admission_refused(const struct pmv_admission *admission, const char *what,
+			   char why[PMV_KEYS_WHY]);
 bool pmv_admission_established(struct pmv_admission *admission, const uint8_t *data, size_t *len,
 			       char why[PMV_KEYS_WHY]);
 

@@ -68,7 +68,8 @@ static void receive_reply(struct pmv_watched *watched)
 	if (ret < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (ret <= 0) {
-		finish(client, ECONNREFUSED, "it gives no ticket; its warnings say why");
+		pmv_admission_refused(client->admission, "it gives no ticket:", why);
+		finish(client, ECONNREFUSED, why);
 		return;
 	}
 	client->got += (size_t) ret;

@@ -128,9 +128,11 @@ void pmv_admit_failed(const struct pmv_ep *ep, const struct fi_eq_err_entry *err
 {
 	char why[PMV_KEYS_WHY];
 
-	if (!ep || !ep->admission || error->err != FI_ECONNREFUSED || error->err_data_size)
+	/* A ticket has proved both keys. */
+	if (!ep || !ep->admission || ep->admission->has_ticket || error->err != FI_ECONNREFUSED ||
+	    error->err_data_size)
 		return;
-	pmv_admission_refused(ep->admission, why);
+	pmv_admission_refused(ep->admission, "nobody listens there, or", why);
 	pmv_admit_warn_target((const struct sockaddr *) &ep->admission->other, why);
 }
 

@@ -394,7 +394,8 @@ Test(admission, tells_a_client_that_is_refused_which_keys_may_be_missing)
 	struct cm_data asks;
 	struct pmv_admission *initiator = request_by(CLIENT, &asks);
 
-	pmv_admission_refused(initiator, why);
+	pmv_admission_refused(initiator, "nobody listens there, or", why);
+	cr_expect_eq(strncmp(why, "nobody listens there, or it ", 28), 0, "%s", why);
 	cr_expect(strstr(why, key_texts[CLIENT]), "%s", why);
 	cr_expect(strstr(why, key_texts[TARGET]), "%s", why);
 	cr_expect_null(strchr(why, '\n'));

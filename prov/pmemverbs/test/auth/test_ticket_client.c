@@ -225,7 +225,7 @@ Test(ticket_client, gets_none_from_who_refuses)
 		if (when == 2)
 			reply(&exchange, sizeof(exchange.reply) - 1);
 		finish(&exchange);
-		expect_failed(client, ECONNREFUSED, "it gives no ticket");
+		expect_failed(client, ECONNREFUSED, "it gives no ticket: it does not know this");
 	}
 }
 
