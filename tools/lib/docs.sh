@@ -113,6 +113,7 @@ docs_run()
 	"../tools/count-instructions "*) (cd "$work/plain" && make bench_calls && "$top/tools/count-instructions" -n 20 "${line#* }") ;;
 	../fabtests/lab/debian13*) grep -q fabtests/lab/debian13 "$top/tools/steps/debian13" ;;
 	../fabtests/report/report*) grep -q fabtests/report/report "$top/tools/steps/report_tcp" ;;
+	../fabtests/power/plug*) grep -q -e '--clients 8' "$top/tools/steps/lab_plug" ;;
 	*fabtests/fio/get-source*) grep -q fio/get-source "$top/tools/steps/build" ;;
 	"fio "*) [[ $(<"$top/fabtests/fio/fio-test") = *case_jobs* && -e $top/${line#* } ]] ;;
 	../rpc/bench/rpc-bench*) grep -q rpc/bench/rpc-bench "$top/tools/steps/rpc_bench_tcp" ;;
