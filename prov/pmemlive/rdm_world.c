@@ -45,7 +45,7 @@ void rdm_choose(void)
 	rdm_world.silences = sched_one_in(4);
 	rdm_world.stops = sched_one_in(4);
 	/* Whoever waits for room looks without pause: for seconds, until a peer is given up. */
-	if (rdm_world.threads && (rdm_world.silences || rdm_world.stops))
+	if (rdm_world.silences || (rdm_world.threads && rdm_world.stops))
 		core_rules.room = 64;
 	pmv_setting.timeout = rdm_world.timeout_s;
 	pmv_setting.commit_all = sched_one_in(4);

@@ -82,10 +82,13 @@ static void answer(struct party *party)
 	world.answered = world.heard;
 }
 
-/* goes_on -- until all of the party's operations have ended, unless they end in another queue */
+/*
+ * goes_on -- until all of the party's operations have ended, unless they end in another queue; its
+ * twin may be computing
+ */
 static bool goes_on(const struct sleeper *sleeper)
 {
-	return !sleeper->ends ||
+	return !sleeper->ends || sleeper->party->is_busy ||
 	       (sleeper != &sleeper->party->rx_sleeper && ops_under_way(sleeper->party));
 }
 

@@ -88,7 +88,7 @@ static int64_t deadline_of(const struct op *op)
 /* notice_deadline_ns -- when the target's application must have heard of the next commit */
 static int64_t notice_deadline_ns(void)
 {
-	if (world.told <= world.heard || world.unread)
+	if (world.told <= world.heard || world.unread || world.target.ends)
 		return SCHED_NEVER;
 	return world.told_ns + world.bound_ns + world_stopped_ns() - world.told_excused_ns;
 }
