@@ -2,6 +2,8 @@
 /* test_flush_request_faults.c -- commits by the target's agent: faults, and notices */
 #include "test_flush_request.h"
 
+#include "commit/push.h"
+#include "commit/run.h"
 #include "objects/ep.h"
 #include "objects/cq.h"
 
@@ -542,5 +544,34 @@ Test(notice, waits_for_room_at_the_target)
 	}
 	rig_expect_nothing(pair->away);
 	rig_expect_each(pair->home, 0, 19, RIG_WRITTEN);
+	pair_close(pair);
+}
+
+/* Operations that a closed endpoint leaves are the next one's, whose messages begin at 1. */
+Test(commit_by_agent, that_was_not_sent_yet_does_not_fail_with_another)
+{
+	struct pair *pair = pair_open(NULL);
+	struct pmv_op_owner *owner = &pair->from->initiator.owner;
+	struct pmv_op *ops[3 * PMV_WINDOW];
+
+	for (int i = 0; i < 3 * PMV_WINDOW; i++) {
+		ops[i] = pmv_op_get(owner, PMV_OP_OWN);
+		pmv_to_run(ops[i])->asked.last = 100000;
+	}
+	for (int i = 0; i < 3 * PMV_WINDOW; i++)
+		pmv_op_put(owner->pool, ops[i]);
+	accepted(pair_put(pair, DMP, PAIR_SIZE, 20, CONTEXT(0), FI_COMMIT));
+	for (int i = 1; i <= PMV_WINDOW; i++)
+		accepted(pair_put(pair, DMP, (size_t) i * 512, 64, CONTEXT(i), FI_COMMIT));
+	cr_assert_not(STAILQ_EMPTY(&pair->from->initiator.stalled));
+	for (int i = 0; i < 8; i++)
+		pair_round(pair);
+	rig_expect_error(pair->home, CONTEXT(0), RIG_WRITTEN, FI_EACCES);
+	rig_expect_each(pair->home, 1, PMV_WINDOW - 1, RIG_WRITTEN);
+	for (int i = 0; i < 8; i++) {
+		pmv_push(&pair->from->initiator, false);
+		pair_round(pair);
+	}
+	rig_expect(pair->home, CONTEXT(PMV_WINDOW), RIG_WRITTEN);
 	pair_close(pair);
 }

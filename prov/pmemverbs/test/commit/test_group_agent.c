@@ -350,3 +350,24 @@ Test(fence, behind_a_failure_that_a_layer_above_has_read_is_refused_once)
 	tells_once(pair);
 	pair_close(pair);
 }
+
+/* Nothing is to be answered: who sleeps on the other queue, without an agent's thread, may sleep. */
+Test(cover, lets_who_reads_the_other_queue_sleep_without_an_agents_thread)
+{
+	struct pair *pair = open_pair(
+		&(struct pair_options){.home = {.wait_obj = FI_WAIT_FD, .own_rx_cq = true}});
+	struct fi_cq_tagged_entry entry;
+
+	put_some(pair, DMP, 1, 2);
+	rig_expect_nothing(pair->home);
+	expect_sent(pair, "W M");
+	pair_deliver(pair);
+	pair_serve(pair);
+	pmv_setting.agent = PMV_AGENT_OFF;
+	refused(fi_cq_read(pair->home->rx_cq, &entry, 1), FI_EAGAIN);
+	cr_expect_not(atomic_load(&pair->from->mailbox.sender.unacked));
+	accepted(pmv_cq_trywait(pmv_to_cq(pair->home->rx_cq)));
+	pmv_setting.agent = PMV_AGENT_PROGRESS;
+	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	pair_close(pair);
+}

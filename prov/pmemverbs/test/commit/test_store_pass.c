@@ -161,3 +161,28 @@ Test(store, is_not_passed_before_it_is_sent)
 	rig_expect(pair->home, CONTEXT(0), RIG_WRITTEN);
 	pair_close(pair);
 }
+
+/* The same of one that goes from the buffer into the mailbox. */
+Test(store, without_a_fence_is_not_passed_by_writes_to_its_place)
+{
+	static const struct {
+		size_t offset, len;
+	} cases[] = {{512, 8}, {516, 1}, {519, 100}, {500, 13}, {0, 4096}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct pair *pair = pair_open(&(struct pair_options){
+			.home = {.selective = true}, .offsets = true, .stores = true});
+
+		let_pass(pair, 1);
+		accepted(pair_put(pair, DMP, 512, 8, CONTEXT(0), FI_COMMIT | FI_COMPLETION));
+		expect_sent(pair, "M");
+		accepted(pair_put(pair, DMP, 520, 8, NULL, 0));
+		accepted(pair_put(pair, DMP, 500, 12, NULL, 0));
+		accepted(pair_put(pair, PAGE, 512, 8, NULL, 0));
+		expect_sent(pair, "W W W");
+		refused(pair_put(pair, DMP, cases[i].offset, cases[i].len, NULL, 0), FI_EAGAIN);
+		pair_round(pair);
+		rig_expect(pair->home, CONTEXT(0), RIG_WRITTEN);
+		pair_close(pair);
+	}
+}
