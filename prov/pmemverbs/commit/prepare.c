@@ -240,7 +240,7 @@ static ssize_t make_request(struct pmv_run *run, const struct pmv_submission *su
 	if (!request)
 		return -FI_ENOMEM;
 	run->request = request;
-	run->asked.first = 0;
+	run->asked = (struct pmv_request){0};
 	run->op.ordinary = false;
 	pmv_link_flush_place(&ini->mailbox->link, &run->place_addr, &run->place_key);
 	if (step->immediate) {
@@ -372,7 +372,7 @@ static ssize_t make_chain_request(struct pmv_run *run, struct pmv_chain_request 
 	if (!request)
 		return -FI_ENOMEM;
 	run->request = request;
-	run->asked.first = 0;
+	run->asked = (struct pmv_request){0};
 	run->op.ordinary = false;
 	return 0;
 }

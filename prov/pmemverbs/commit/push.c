@@ -5,6 +5,7 @@
 #include <rdma/fi_errno.h>
 
 #include "base/container.h"
+#include "base/setting.h"
 #include "commit/answer.h"
 #include "commit/group.h"
 #include "commit/interpreter.h"
@@ -15,6 +16,9 @@ enum pmv_pending pmv_push_pending(struct pmv_initiator *ini)
 	bool stalls = !STAILQ_EMPTY(&ini->stalled);
 
 	if (stalls && !pmv_interpreter_lacks_slot(ini))
+		return PMV_PENDING_POSTS;
+	/* A probe has failed: the next look fails all. */
+	if (!STAILQ_EMPTY(&ini->awaiting) && atomic_load(&ini->broken))
 		return PMV_PENDING_POSTS;
 	if (group > PMV_PENDING_ACKS)
 		return group;
@@ -50,7 +54,8 @@ static enum pmv_pending push_rx(struct pmv_waiter *waiter, bool looking)
 	struct pmv_initiator *ini = pmv_container_of(waiter, struct pmv_initiator, on_rx_queue);
 	enum pmv_pending pending = pmv_push(ini, looking);
 
-	if (pending != PMV_PENDING_FLUSH || !ini->mailbox->link.peer.agent)
+	if (pending != PMV_PENDING_FLUSH || !ini->mailbox->link.peer.agent ||
+	    !pmv_setting_has_thread())
 		return pending;
 	return PMV_PENDING_ACKS;
 }

@@ -66,7 +66,9 @@ Test(cover, has_who_sleeps_on_the_other_queue_wait_for_an_answer)
 	pair_deliver(pair);
 	pair_serve(pair);
 	/* The answer has come, but the end of the flush is not read yet. */
+	pmv_setting.agent = PMV_AGENT_THREAD;
 	refused(fi_cq_read(pair->home->rx_cq, &entry, 1), FI_EAGAIN);
+	pmv_setting.agent = PMV_AGENT_PROGRESS;
 	cr_expect(atomic_load(&pair->from->initiator.group.flushing));
 	cr_expect_eq(pmv_queue_pending(rx), PMV_PENDING_ACKS);
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);

@@ -201,6 +201,24 @@ Test(push, lets_nobody_fall_asleep_who_waits_on_a_lost_connection)
 	pair_close(pair);
 }
 
+/* As a probe that fails finds it, behind the look that would have failed them. */
+Test(push, lets_nobody_fall_asleep_before_a_broken_connection_has_failed_all)
+{
+	struct pair *pair = open_pair();
+	struct pmv_initiator *ini = &pair->from->initiator;
+
+	commit_some(pair, 1);
+	pair_deliver(pair);
+	rig_expect_nothing(pair->home);
+	pthread_mutex_lock(&ini->lock);
+	cr_expect_eq(pmv_push_pending(ini), PMV_PENDING_ACKS);
+	atomic_store(&ini->broken, true);
+	cr_expect_eq(pmv_push_pending(ini), PMV_PENDING_POSTS);
+	pthread_mutex_unlock(&ini->lock);
+	rig_expect_error(pair->home, CONTEXT(0), RIG_WRITTEN, FI_ECANCELED);
+	pair_close(pair);
+}
+
 /* One has fallen asleep behind a commit whose acknowledgement the reader of the other queue took.
  */
 Test(push, has_the_agents_thread_look_for_who_slept_before)
