@@ -118,6 +118,28 @@ case_config()
 	begin "$work/srv" && kill -HUP "$target" && ! wait "$target" && target=''
 }
 
+# slow_copy NAME -- in the background, to the target, which has it among its clients; sets client
+slow_copy()
+{
+	"$cp" --bwlimit 20K "$work/a name with spaces" "$here:$1" &
+	client=$!
+	await "puts: $1"
+}
+
+case_fewer_clients()
+{
+	local client first
+
+	echo 'OPTIONS=-n 3' >"$work/config" && begin --config "$work/config" "$work/srv" && slow_copy a && first=$client &&
+		slow_copy b && options 'OPTIONS=-n 1' && await_count 1 'are in use' && kill -9 "$first" && await 'client 0: gone' || return
+	# The first place is free, and all the same there are as many as may be.
+	refused 'too many clients' "$cp" "$work/old" "$here:c" && kill -9 "$client" || return
+	until "$cp" "$work/old" "$here:c"; do
+		kill -0 "$target" || return
+	done
+	finish
+}
+
 case_another()
 {
 	# A server of something else that hangs up.

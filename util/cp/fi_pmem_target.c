@@ -67,21 +67,26 @@ static void let_in(struct server *server, struct fi_info *info, const void *data
 	struct cp_target *target = server->target;
 	enum cp_peer peer = cp_peer_of(data, len);
 	const char *reason = NULL;
-	unsigned int i = 0;
+	unsigned int count = 0, place = 0;
 
-	while (i < server->settings.clients && atomic_load(&target->busy[i]))
-		i++;
+	/* The limit may have been higher: there may be clients anywhere. */
+	for (unsigned int i = CP_MAX_CLIENTS; i--;) {
+		if (atomic_load(&target->busy[i]))
+			count++;
+		else
+			place = i;
+	}
 	if (peer == CP_PEER_STRANGE)
 		reason = "this is fi_pmem_target";
 	else if (peer == CP_PEER_OTHER)
 		reason = tell_version();
-	else if (i == server->settings.clients)
+	else if (count >= server->settings.clients)
 		reason = "too many clients";
 	else {
-		atomic_store(&target->busy[i], true);
-		if (!cp_session_start(target, info, i))
+		atomic_store(&target->busy[place], true);
+		if (!cp_session_start(target, info, place))
 			return;
-		atomic_store(&target->busy[i], false);
+		atomic_store(&target->busy[place], false);
 		reason = "no thread for a client";
 	}
 	node_reject(target->node, info, reason);
