@@ -89,12 +89,23 @@ options_kept()
 
 	# shellcheck disable=SC2016 # a target expands nothing
 	for wrong in 'OPTIONS=--max-file x' 'OPTIONS=--nosuch' 'OPTIONS=/tmp' 'OPTIONS="--max-file 1M" x' 'OPTIONS="--max-file' 'OPTIONS=--config x' \
-		'OPTIONS=--max-file $X' "OPTIONS=$(printf -- '-v %.0s' {1..70})" "$(head -c 70000 /dev/zero | tr '\0' '#')"; do
+		'OPTIONS=--max-file $X' "OPTIONS=$(printf -- '-v %.0s' {1..70})" "$(head -c 70000 /dev/zero | tr '\0' '#')" \
+		'' 'export OPTIONS=--max-file' '#OPTIONS=' OPTIONS OPTIONS_2= OPTIONS=--max-file 'OPTIONS=-rx' OPTIONS=--max; do
 		options "$wrong" && await_count $((++count)) 'the old options stay' || return
 	done
 	grep 'config: File too large' "$work/target.log" && rm "$work/config" && mkfifo "$work/config" && kill -HUP "$target" &&
-		await_count 10 'the old options stay' && grep 'config: it is no plain file of text' "$work/target.log" && rm "$work/config" &&
-		kill -HUP "$target" && await_count 11 'the old options stay' && grep 'config: No such file' "$work/target.log"
+		await_count 18 'the old options stay' && grep 'config: it is no plain file of text' "$work/target.log" && rm "$work/config" &&
+		kill -HUP "$target" && await_count 19 'the old options stay' && grep 'config: No such file' "$work/target.log" || return
+	grep -x "fi_pmem_target: $work/config: unrecognized option '--nosuch'" "$work/target.log" &&
+		grep -x "fi_pmem_target: $work/config: one directory or device only" "$work/target.log" &&
+		grep 'config: there is no line OPTIONS=' "$work/target.log" && ! grep -e --help "$work/target.log"
+}
+
+# ends_at_once TEXT WORDS -- a target, of a file that says this; it has one line to say
+ends_at_once()
+{
+	echo "$1" >"$work/config" && "$programs/fi_pmem_target" --config "$work/config" "$work/srv" 2>"$work/words"
+	[ $? = 2 ] && [ "$(wc -l <"$work/words")" = 1 ] && grep -F -- "$2" "$work/words"
 }
 
 case_config()
@@ -102,7 +113,7 @@ case_config()
 	local client
 
 	head -c 2M "$work/big" >"$work/part"
-	printf '#OPTIONS=--max-file 7\nOPTIONS=-r\n OPTIONS="--max-file 1M -n 2"\n' >"$work/config" && begin --config "$work/config" "$work/srv" &&
+	printf '#OPTIONS=--max-file 7\nOPTIONS=-r\n OPTIONS\t= "--max-file 1M -n 2"\n' >"$work/config" && begin --config "$work/config" "$work/srv" &&
 		refused 'larger than 1048576' "$cp" "$work/part" "$here:" || return
 	# A client that is there stays, and what comes later has other limits.
 	"$cp" --bwlimit 200K "$work/a name with spaces" "$here:slow" &
@@ -112,8 +123,8 @@ case_config()
 		wait "$client" && cmp "$work/a name with spaces" "$work/srv/slow" && options OPTIONS= && await_count 2 'are in use' &&
 		"$cp" "$work/part" "$here:" && options 'OPTIONS=--max-file 1M' && await_count 3 'are in use' &&
 		options_kept && refused 'larger than 1048576' "$cp" "$work/part" "$here:x" && finish || return
-	echo 'OPTIONS=--clients 0' >"$work/config" && "$programs/fi_pmem_target" --config "$work/config" "$work/srv" 2>"$work/words"
-	[ $? = 2 ] && grep "config: --clients: '0' is not a number from 1 to 256" "$work/words" || return
+	ends_at_once 'OPTIONS=--clients 0' "config: --clients: '0' is not a number from 1 to 256" && ends_at_once '' 'there is no line OPTIONS=' &&
+		ends_at_once 'OPTIONS=-v --nosuch' "fi_pmem_target: $work/config: unrecognized option '--nosuch'" || return
 	# Without a file it has nothing to read: a terminal that is closed ends it.
 	begin "$work/srv" && kill -HUP "$target" && ! wait "$target" && target=''
 }

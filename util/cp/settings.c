@@ -17,6 +17,7 @@
 
 #define MOST_BYTES 65536 /* of the file */
 #define MOST_WORDS 64
+#define BLANKS " \t"
 
 enum { MAX_FILE = 256, MAX_MEMORY, MAX_TOTAL, CONFIG };
 
@@ -52,10 +53,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	struct cp_settings *settings = reading->settings;
 
 	switch (key) {
-	case ARGP_KEY_INIT:
-		if (reading->wrong)
-			state->err_stream = reading->wrong;
-		return 0;
 	case CONFIG:
 		if (reading->wrong)
 			argp_error(state, "--config is for the command line");
@@ -113,6 +110,21 @@ static const struct argp argp = {
 	NULL,
 	NULL};
 
+/* parse_in_file -- argp speaks only in here: what it adds to getopt's messages is of no file */
+static error_t parse_in_file(int key, char *arg, struct argp_state *state)
+{
+	struct reading *reading = state->input;
+	error_t err;
+
+	state->name = *state->argv;
+	state->err_stream = reading->wrong;
+	err = parse(key, arg, state);
+	state->err_stream = NULL;
+	return err;
+}
+
+static const struct argp file_argp = {options, parse_in_file, NULL, NULL, NULL, NULL, NULL};
+
 void cp_settings_parse(struct cp_settings *settings, int argc, char **argv)
 {
 	struct reading reading = {.settings = settings};
@@ -149,21 +161,34 @@ static char *slurp(const char *path)
 	return NULL;
 }
 
-/* find_options -- the value of the last line OPTIONS=; NULL: it is not as simple as it has to be */
-static char *find_options(char *text)
+/* value_of -- of a line that sets this; NULL: it is another one */
+static char *value_of(char *line, const char *name)
 {
-	static char none[1];
-	char *value = none, *rest, *end;
+	line += strspn(line, BLANKS);
+	if (strncmp(line, name, strlen(name)))
+		return NULL;
+	line += strlen(name);
+	line += strspn(line, BLANKS);
+	return *line == '=' ? line + 1 + strspn(line + 1, BLANKS) : NULL;
+}
+
+/* find_options -- the value of the last line OPTIONS=; NULL: why is said there */
+static char *find_options(char *text, const char **why)
+{
+	char *value = NULL, *found, *rest, *end;
 
 	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-		line += strspn(line, " \t");
-		if (!strncmp(line, "OPTIONS=", 8))
-			value = line + 8;
+		found = value_of(line, "OPTIONS");
+		value = found ? found : value;
 	}
+	*why = "there is no line OPTIONS= (it may have nothing behind it)";
+	if (!value)
+		return NULL;
+	*why = "OPTIONS has to be words, with one pair of quotes around all of them";
 	value[strcspn(value, "\r")] = 0;
 	if (*value == '"' || *value == '\'') {
 		end = strchr(value + 1, *value);
-		if (!end || end[1 + strspn(end + 1, " \t")])
+		if (!end || end[1 + strspn(end + 1, BLANKS)])
 			return NULL;
 		*end = 0;
 		value++;
@@ -171,65 +196,67 @@ static char *find_options(char *text)
 	return strpbrk(value, "\"'\\$") ? NULL : value;
 }
 
-/* parse_words -- options; what is wrong goes to the stream */
-static void parse_words(struct cp_settings *settings, char *words, FILE *wrong)
+static int tell(const struct cp_settings *settings, const char *why)
 {
-	static char name[] = "fi_pmem_target";
-	struct reading reading = {.settings = settings, .wrong = wrong};
-	char *argv[MOST_WORDS + 2] = {name}, *rest;
-	int argc = 1, err;
-
-	for (char *word = strtok_r(words, " \t", &rest); word && argc <= MOST_WORDS;
-	     word = strtok_r(NULL, " \t", &rest))
-		argv[argc++] = word;
-	if (argc > MOST_WORDS) {
-		fprintf(wrong, "there are too many options");
-		return;
-	}
-	err = argp_parse(&argp, argc, argv, ARGP_NO_EXIT | ARGP_NO_HELP, NULL, &reading);
-	if (err)
-		fprintf(wrong, "%s", strerror(err));
+	fprintf(stderr, "fi_pmem_target: %s: %s\n", settings->file, why);
+	return -1;
 }
 
-/* tell -- the first line of what argp says, which begins with the program's name */
-static void tell(const struct cp_settings *settings, const char *said)
+/*
+ * parse_argv -- whose first one is what messages begin with.  getopt has told of what it does not
+ * know, and what else is wrong is the first line that goes to the stream.
+ */
+static int parse_argv(struct cp_settings *settings, int argc, char **argv, FILE *wrong)
 {
-	static const char name[] = "fi_pmem_target: ";
+	struct reading reading = {.settings = settings, .wrong = wrong};
+	int err = argp_parse(&file_argp, argc, argv, ARGP_NO_EXIT | ARGP_NO_HELP, NULL, &reading);
 
-	if (!strncmp(said, name, strlen(name)))
-		said += strlen(name);
-	fprintf(stderr, "%s%s: %.*s\n", name, settings->file, (int) strcspn(said, "\n"), said);
+	if (err && err != EINVAL)
+		fprintf(wrong, "%s: %s", *argv, strerror(err));
+	return err;
+}
+
+/* parse_words -- options, of the file */
+static int parse_words(struct cp_settings *settings, char *words)
+{
+	char *argv[MOST_WORDS + 2], *rest, *said = NULL;
+	int argc = 1, err;
+	size_t len = 0;
+	FILE *wrong;
+
+	for (char *word = strtok_r(words, BLANKS, &rest); word && argc <= MOST_WORDS;
+	     word = strtok_r(NULL, BLANKS, &rest))
+		argv[argc++] = word;
+	argv[argc] = NULL;
+	if (argc > MOST_WORDS)
+		return tell(settings, "there are too many options");
+	if (asprintf(argv, "fi_pmem_target: %s", settings->file) < 0)
+		return tell(settings, strerror(ENOMEM));
+	wrong = open_memstream(&said, &len);
+	err = wrong ? parse_argv(settings, argc, argv, wrong) : errno;
+	if (!wrong || fclose(wrong))
+		tell(settings, strerror(err = ENOMEM));
+	else if (len)
+		fprintf(stderr, "%.*s\n", (int) strcspn(said, "\n"), said);
+	free(said);
+	free(*argv);
+	return err || len ? -1 : 0;
 }
 
 int cp_settings_add(struct cp_settings *settings)
 {
 	struct cp_settings next = *settings;
-	char *text = slurp(settings->file), *words, *said = NULL;
-	size_t len = 0;
-	FILE *wrong;
+	char *text = slurp(settings->file), *words;
+	const char *why;
+	int ret;
 
-	if (!text) {
-		fprintf(stderr, "fi_pmem_target: %s: %s\n", settings->file,
-			errno == EINVAL ? "it is no plain file of text" : strerror(errno));
-		return -1;
-	}
-	wrong = open_memstream(&said, &len);
-	words = find_options(text);
-	if (!wrong)
-		fprintf(stderr, "fi_pmem_target: %s: %s\n", settings->file, strerror(errno));
-	else if (!words)
-		fprintf(wrong,
-			"OPTIONS has to be words, with one pair of quotes around all of them");
-	else
-		parse_words(&next, words, wrong);
-	if (!wrong || fclose(wrong))
-		len = 1;
-	if (said && *said)
-		tell(settings, said);
-	free(said);
+	if (!text)
+		return tell(settings,
+			    errno == EINVAL ? "it is no plain file of text" : strerror(errno));
+	words = find_options(text, &why);
+	ret = words ? parse_words(&next, words) : tell(settings, why);
 	free(text);
-	if (len)
-		return -1;
-	*settings = next;
-	return 0;
+	if (!ret)
+		*settings = next;
+	return ret;
 }

@@ -24,7 +24,7 @@ void cp_settings_parse(struct cp_settings *settings, int argc, char **argv);
 
 /*
  * cp_settings_add -- the options of the file: its last line OPTIONS=, as systemd reads it.  -1: it
- * is wrong; that was told, and the settings are as they were.
+ * is wrong, or has no such line; that was told, and the settings are as they were.
  */
 int cp_settings_add(struct cp_settings *settings);
 
