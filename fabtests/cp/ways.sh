@@ -129,6 +129,32 @@ case_config()
 	begin "$work/srv" && kill -HUP "$target" && ! wait "$target" && target=''
 }
 
+# is_blocked -- the target, in a write to a pipe
+is_blocked()
+{
+	[[ $(cat "/proc/$target/wchan") = *pipe_write ]]
+}
+
+case_hang_up()
+{
+	local pipe
+
+	# While it starts it stands still where libfabric says something to a pipe that is full.
+	echo OPTIONS=-v >"$work/config" && mkfifo "$work/pipe" && : >"$work/target.log" && exec {pipe}<>"$work/pipe" || return
+	dd if=/dev/zero of="$work/pipe" bs=4096 oflag=nonblock status=none 2>/dev/null
+	FI_LOG_LEVEL=info "$programs/fi_pmem_target" -P "$port" --config "$work/config" "$work/srv" \
+		>"$work/target.log" 2>"$work/pipe" {pipe}>&- &
+	target=$!
+	# Some kernels don't tell: then it is there, too.
+	for _ in {1..200}; do
+		! is_blocked || break
+		kill -0 "$target" && sleep 0.05 || return
+	done
+	kill -HUP "$target"
+	cat "$work/pipe" >"$work/words" {pipe}>&- &
+	await_ready "$work/target.log" "$target" && exec {pipe}>&- && await_count 1 'are in use' && "$cp" "$work/old" "$here:" && finish
+}
+
 # slow_copy NAME -- in the background, to the target, which has it among its clients; sets client
 slow_copy()
 {

@@ -141,14 +141,22 @@ static int wait_for_clients(struct server *server)
 	return ended ? 0 : ret;
 }
 
+/* await_hang_up -- from the start on: who reloads does not know whether it is ready */
+static int await_hang_up(void)
+{
+	struct sigaction action = {.sa_handler = on_hang_up, .sa_flags = SA_RESTART};
+
+	return sigaction(SIGHUP, &action, NULL);
+}
+
 /* take_signals -- after what libfabric loads has installed handlers, and before memory is
  * registered */
 static int take_signals(bool has_file)
 {
-	struct sigaction action = {.sa_handler = on_end}, again = {.sa_handler = on_hang_up};
+	struct sigaction action = {.sa_handler = on_end};
 
 	if (sigaction(SIGTERM, &action, NULL) || sigaction(SIGINT, &action, NULL) ||
-	    (has_file && sigaction(SIGHUP, &again, NULL)) || cp_store_guard()) {
+	    (has_file && await_hang_up()) || cp_store_guard()) {
 		perror("fi_pmem_target: sigaction");
 		return -1;
 	}
@@ -205,7 +213,7 @@ int main(int argc, char **argv)
 	argp_err_exit_status = 2;
 	cp_settings_parse(&server.given, argc, argv);
 	server.settings = server.given;
-	if (server.given.file && cp_settings_add(&server.settings))
+	if (server.given.file && (await_hang_up() || cp_settings_add(&server.settings)))
 		return argp_err_exit_status;
 	target.store.read_only = server.settings.read_only;
 	use(&server);
