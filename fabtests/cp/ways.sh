@@ -54,6 +54,18 @@ case_verify()
 		begin "$work/srv" -r && "$cp" --verify "$work/old" "$here:dir/" && finish
 }
 
+case_verify_lost()
+{
+	local client
+
+	# The target ends while the file here is read: nothing is wrong with that.
+	cp "$work/big" "$work/srv/" && begin "$work/srv" || return
+	with_accident stop:50 exec "$cp" --verify "$work/big" "$here:" 2>"$work/words" &
+	client=$!
+	await_stop "$client" && finish && kill -CONT "$client" && ! wait "$client" && cat "$work/words" &&
+		[ "$(wc -l <"$work/words")" = 1 ] && grep '^fi_pmem_cp: big: ' "$work/words"
+}
+
 # drawn COMMAND... -- what it prints on a terminal
 drawn()
 {

@@ -84,17 +84,19 @@ static int read_whole(int fd, void *buf, size_t len, uint64_t at, XXH3_state_t *
 
 int cp_hash_part(struct cp_copy *copy, int fd, uint64_t len, XXH3_state_t *hash, uint8_t *digest)
 {
-	int err = 0;
-
 	XXH3_128bits_reset(hash);
-	for (uint64_t at = 0, part; !err && at < len; at += part) {
+	for (uint64_t at = 0, part; at < len; at += part) {
+		int err;
+
 		part = len - at < CP_CHUNK ? len - at : CP_CHUNK;
 		err = read_whole(fd, copy->link.data, part, at, hash);
-		if (!err && cp_breathe(copy, 0))
-			err = ENOTCONN;
+		if (err)
+			return cp_fail(copy->path, strerror(err));
+		if (cp_breathe(copy, 0))
+			return -1;
 	}
 	digest_of(hash, digest);
-	return err;
+	return 0;
 }
 
 static void tell_resumed(struct cp_copy *copy, uint64_t at)
@@ -121,7 +123,6 @@ static int begin_put(struct put *put)
 	};
 	struct cp_message *lease = &copy->lease;
 	uint8_t digest[CP_DIGEST];
-	int err;
 
 	memcpy(request.text, copy->name, strlen(copy->name) + 1);
 	copy->opens += 2;
@@ -131,9 +132,8 @@ static int begin_put(struct put *put)
 		cp_note(copy, "what an interrupted copy has left there is damaged: starting over");
 	if (lease->committed > copy->size)
 		return cp_fail(copy->name, "the target's answer makes no sense");
-	err = cp_hash_part(copy, put->fd, lease->committed, put->hash, digest);
-	if (err)
-		return cp_fail(copy->path, strerror(err));
+	if (cp_hash_part(copy, put->fd, lease->committed, put->hash, digest))
+		return -1;
 	if (lease->committed && memcmp(digest, lease->digest, CP_DIGEST)) {
 		cp_note(copy, "the source is not what was copied before: starting over");
 		request.flags |= CP_RESTART;
@@ -337,10 +337,8 @@ static int begin_get(struct get *get, int dir)
 		return -1;
 	request = (struct cp_message){.type = CP_SUM, .size = state->committed};
 	if (state->committed) {
-		int err = cp_hash_part(copy, get->part.fd, state->committed, get->hash, digest);
-
-		if (err)
-			return cp_fail(copy->path, strerror(err));
+		if (cp_hash_part(copy, get->part.fd, state->committed, get->hash, digest))
+			return -1;
 		if (memcmp(digest, state->digest, CP_DIGEST))
 			cp_note(copy, "what an interrupted copy has left here is damaged: starting "
 				      "over");

@@ -52,11 +52,9 @@ static int ask_there(struct cp_copy *copy, uint64_t size_here)
 static int compare(struct cp_copy *copy, int fd, XXH3_state_t *hash)
 {
 	struct cp_message request = {.type = CP_SUM, .size = copy->size}, answer;
-	int err = cp_hash_part(copy, fd, copy->size, hash, copy->digest);
 
-	if (err)
-		return cp_fail(copy->path, strerror(err));
-	if (cp_ask(copy, &request, &answer))
+	if (cp_hash_part(copy, fd, copy->size, hash, copy->digest) ||
+	    cp_ask(copy, &request, &answer))
 		return -1;
 	return memcmp(answer.digest, copy->digest, CP_DIGEST)
 		       ? cp_fail(copy->name, "the contents here and at the target differ")
