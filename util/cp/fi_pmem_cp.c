@@ -202,7 +202,8 @@ static const struct argp argp = {
 	"slash, or is a directory here, the source's is added.\n"
 	"It ends with 0 when the copy is complete and the checksums agree. It is durable then, "
 	"unless a line on standard error says that what was got is not. Until then what was there "
-	"before stays. An interrupted copy goes on when it is called again.",
+	"before stays. With --verify it ends with 0 when all files are the same. An interrupted "
+	"copy goes on when it is called again.",
 	NULL,
 	NULL,
 	NULL};
