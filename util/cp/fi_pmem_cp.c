@@ -379,7 +379,7 @@ static int copy_each(struct cp_copy *copy, const struct settings *settings)
 			return -1;
 		bar.start = connection_now_ms();
 		if (!ret && copy->verify)
-			ret = cp_verify(copy);
+			ret = cp_verify(copy, putting);
 		else if (!ret)
 			ret = putting ? cp_copy_put(copy) : cp_copy_get(copy, AT_FDCWD);
 		if (bar.drawn)

@@ -12,7 +12,8 @@
  *   finish digest             the target compares it with that of its memory, and gives the
  *                             file its name
  *
- *   get NAME                  size and time, address and key
+ *   get NAME, size            size and time, address and key; the request's size is 0, or that of
+ *                             a file that is compared with part of a device
  *   (the client reads the data)
  *   sum size                  the digest of so many bytes of the target's memory
  *

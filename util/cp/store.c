@@ -238,7 +238,7 @@ static int number(const char **text, uint64_t *value)
 	return errno || *value > CP_MAX_SIZE ? -1 : 0;
 }
 
-/* open_range -- part of the device; size is that of what is put, or 0 */
+/* open_range -- part of the device; size is that of what is put, or compared with a file, or 0 */
 static int open_range(struct cp_object *object, const char *name, uint64_t size)
 {
 	struct cp_store *store = object->store;
@@ -368,7 +368,7 @@ int cp_object_get(struct cp_object *object, const struct cp_message *request)
 
 	object->writing = false;
 	if (object->store->device)
-		return open_range(object, request->text, 0);
+		return open_range(object, request->text, request->size);
 	err = open_parent(object, request->text, &base);
 	if (!err)
 		err = open_file(object, base);

@@ -31,10 +31,10 @@ static int open_here(const struct cp_copy *copy, struct stat *st)
 	return -1;
 }
 
-/* ask_there -- the size of the target's file */
-static int ask_there(struct cp_copy *copy, uint64_t size_here)
+/* ask_there -- the size of the target's file; of a device a put's name says only where it begins */
+static int ask_there(struct cp_copy *copy, uint64_t size_here, bool putting)
 {
-	struct cp_message request = {.type = CP_GET};
+	struct cp_message request = {.type = CP_GET, .size = putting ? size_here : 0};
 	char text[96];
 
 	memcpy(request.text, copy->name, strlen(copy->name) + 1);
@@ -61,7 +61,7 @@ static int compare(struct cp_copy *copy, int fd, XXH3_state_t *hash)
 		       : 0;
 }
 
-int cp_verify(struct cp_copy *copy)
+int cp_verify(struct cp_copy *copy, bool putting)
 {
 	XXH3_state_t *hash = XXH3_createState();
 	struct stat st;
@@ -72,7 +72,9 @@ int cp_verify(struct cp_copy *copy)
 	fd = open_here(copy, &st);
 	if (fd >= 0) {
 		copy->done = copy->resumed = 0;
-		ret = ask_there(copy, (uint64_t) st.st_size) || compare(copy, fd, hash) ? -1 : 0;
+		ret = ask_there(copy, (uint64_t) st.st_size, putting) || compare(copy, fd, hash)
+			      ? -1
+			      : 0;
 		close(fd);
 	}
 	XXH3_freeState(hash);

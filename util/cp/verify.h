@@ -6,7 +6,7 @@
 
 #include "transfer.h"
 
-/* 0: they are the same.  Else an error was told. */
-int cp_verify(struct cp_copy *copy);
+/* 0: they are the same.  Else an error was told.  The target's name is a put's, or a get's. */
+int cp_verify(struct cp_copy *copy, bool putting);
 
 #endif /* CP_VERIFY_H */

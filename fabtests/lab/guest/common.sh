@@ -52,13 +52,15 @@ mpi()
 	FI_PMEMVERBS_CORE=verbs FI_PMEMVERBS_COMMIT=all "$fabtests"/clients/mpi/run ./pmem_mpi -M /dev/dax0.0 -a -s
 }
 
-# copy -- a file to the device and back, not at its start
+# copy -- a file to the device and back, not at its start, and by the same names it is compared
 copy()
 {
 	head -c 3000001 /dev/urandom >/run/file || return
 	"$fabtests"/common/pair ./fi_pmem_target "$LAB_PMEM" -- sh -c '
 		cp=./fi_pmem_cp
-		$cp -v /run/file "$LAB_ADDR:1M" && $cp "$LAB_ADDR:1M+3000001" /run/back && cmp /run/file /run/back
+		$cp -v /run/file "$LAB_ADDR:1M" && $cp "$LAB_ADDR:1M+3000001" /run/back && cmp /run/file /run/back &&
+			$cp --verify /run/file "$LAB_ADDR:1M" && $cp --verify "$LAB_ADDR:1M+3000001" /run/file &&
+			! $cp --verify /run/file "$LAB_ADDR:1"
 		status=$?
 		kill $(pidof fi_pmem_target)
 		exit $status' >/run/copy 2>&1
