@@ -213,7 +213,7 @@ int cp_connect(struct cp_copy *copy)
 		fputs("No line of the file peers of FI_PMEMVERBS_KEYS is for a target there; "
 		      "FI_LOG_LEVEL=warn says more.\n",
 		      stderr);
-	else if (ret == -FI_ECONNABORTED)
+	else if (ret == -FI_ECONNABORTED || ret == -FI_ECONNRESET)
 		fputs("Something else than fi_pmem_target listens there, or it has just ended.\n",
 		      stderr);
 	else if (ret == -FI_ECONNREFUSED && strstr(copy->link.error.text, fi_strerror(-ret)))
