@@ -353,7 +353,8 @@ Test(fence, behind_a_failure_that_a_layer_above_has_read_is_refused_once)
 	pair_close(pair);
 }
 
-/* Nothing is to be answered: who sleeps on the other queue, without an agent's thread, may sleep. */
+/* Nothing is to be answered: who sleeps on the other queue, without an agent's thread, may sleep.
+ */
 Test(cover, lets_who_reads_the_other_queue_sleep_without_an_agents_thread)
 {
 	struct pair *pair = open_pair(
