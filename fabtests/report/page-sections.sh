@@ -308,20 +308,8 @@ plot_rpc()
 			lines+=("'$work/line$n' using 1:2 with linespoints title '$mode' lw $((n == 1 ? 3 : 1)) lc $n")
 	done
 	[ ${#lines[@]} -gt 1 ] || return 0
-	cat >"$work/plot" <<-END
-		set terminal svg noenhanced size 1100,420 font 'sans-serif,13' name 'rpc_$1' background '#ffffff'
-		set output '$work/rpc_$1.svg'
-		set title 'Durable calls of 1 KiB over $1, half of them writes'
-		set xlabel 'clients'
-		set ylabel 'calls per second'
-		set logscale xy
-		set xtics (2, 4, 8, 16, 32)
-		set grid lc rgb '#dddddd'
-		set key outside right center Left reverse
-		plot $(IFS=,; echo "${lines[*]}")
-	END
-	gnuplot "$work/plot" || die "gnuplot failed"
-	inline "rpc_$1" "$work/rpc_$1.svg"
+	draw "rpc_$1" "Durable calls of 1 KiB over $1, half of them writes" clients 'calls per second' \
+		'set logscale xy; set xtics (2, 4, 8, 16, 32)' "${lines[@]}"
 }
 
 # stores -- on chains; stores.awk has the table
@@ -354,19 +342,7 @@ plot_stores()
 		done
 	done
 	[ ${#lines[@]} -gt 0 ] || return 0
-	cat >"$work/plot" <<-END
-		set terminal svg noenhanced size 1100,420 font 'sans-serif,13' name 'stores_$1' background '#ffffff'
-		set output '$work/stores_$1.svg'
-		set title 'YCSB-T over $1'
-		set xlabel 'skew'
-		set ylabel 'transactions per second'
-		set yrange [0:*]
-		set grid lc rgb '#dddddd'
-		set key outside right center Left reverse
-		plot $(IFS=,; echo "${lines[*]}")
-	END
-	gnuplot "$work/plot" || die "gnuplot failed"
-	inline "stores_$1" "$work/stores_$1.svg"
+	draw "stores_$1" "YCSB-T over $1" skew 'transactions per second' 'set yrange [0:*]' "${lines[@]}"
 }
 
 # clients -- many clients of files; clients.awk has the table
@@ -397,18 +373,6 @@ plot_clients()
 		[ ! -s "$work/line$n" ] || lines+=("'$work/line$n' using 1:2 with linespoints title '$row' lw $((n <= 3 ? 3 : 1)) lc $n")
 	done
 	[ ${#lines[@]} -gt 0 ] || return 0
-	cat >"$work/plot" <<-END
-		set terminal svg noenhanced size 1100,420 font 'sans-serif,13' name 'clients_$1' background '#ffffff'
-		set output '$work/clients_$1.svg'
-		set title 'Durable writes of 4 KiB, $([ "$1" = one ] && echo "one file" || echo "a file each")'
-		set xlabel 'clients'
-		set ylabel 'commits per second'
-		set logscale xy
-		set xtics (1, 2, 4, 16, 64)
-		set grid lc rgb '#dddddd'
-		set key outside right center Left reverse
-		plot $(IFS=,; echo "${lines[*]}")
-	END
-	gnuplot "$work/plot" || die "gnuplot failed"
-	inline "clients_$1" "$work/clients_$1.svg"
+	draw "clients_$1" "Durable writes of 4 KiB, $([ "$1" = one ] && echo "one file" || echo "a file each")" clients 'commits per second' \
+		'set logscale xy; set xtics (1, 2, 4, 16, 64)' "${lines[@]}"
 }

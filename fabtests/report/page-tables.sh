@@ -55,6 +55,27 @@ inline()
 		-e "s/\(gpPt\|gpDot\|gpBackground\|gnuplot_canvas\|gnuplot_plot\|greybox\|textbox\)/$1-\1/g" "$2"
 }
 
+# draw NAME TITLE XLABEL YLABEL AXES LINE... -- an SVG of lines, in the page; AXES: gnuplot's commands for this one
+draw()
+{
+	local name=$1 title=$2 xlabel=$3 ylabel=$4 axes=$5
+
+	shift 5
+	cat >"$work/plot" <<-END
+		set terminal svg noenhanced size 1100,420 font 'sans-serif,13' name '$name' background '#ffffff'
+		set output '$work/$name.svg'
+		set title '$title'
+		set xlabel '$xlabel'
+		set ylabel '$ylabel'
+		set grid lc rgb '#dddddd'
+		set key outside right center Left reverse
+		$axes
+		plot $(IFS=,; echo "$*")
+	END
+	gnuplot "$work/plot" || die "gnuplot failed"
+	inline "$name" "$work/$name.svg"
+}
+
 # plot NAME SECTION CORE X Y TITLE XLABEL YLABEL METHOD@SETTING... -- an SVG in the page
 plot()
 {
@@ -73,18 +94,10 @@ plot()
 	[ ${#lines[@]} -gt 0 ] || return
 	format='%.0f'
 	[ "$x" != 5 ] || format='%.0b%BB'
-	cat >"$work/plot" <<-END
-		set terminal svg noenhanced size 1100,420 font 'sans-serif,13' name '$name' background '#ffffff'
-		set output '$work/$name.svg'
-		set title '$title'
-		set xlabel '$xlabel'
-		set ylabel '$ylabel'
-		set logscale x 2
+	draw "$name" "$title" "$xlabel" "$ylabel" "set logscale x 2
 		set logscale y 10
-		set grid lc rgb '#dddddd'
 		set border 3 lc rgb '#888888'
 		set tics nomirror
-		set key outside right center Left reverse
 		set format x '$format'
 		set style line 1 lc rgb '#0b5fa5' lw 3 pt 7 ps 0.7
 		set style line 2 lc rgb '#c0392b' lw 3 pt 7 ps 0.7
@@ -92,11 +105,7 @@ plot()
 		set style line 4 lc rgb '#27ae60' lw 1.5 pt 9 ps 0.6
 		set style line 5 lc rgb '#e67e22' lw 1.5 pt 11 ps 0.6
 		set style line 6 lc rgb '#8e44ad' lw 1.5 pt 13 ps 0.7
-		set style line 7 lc rgb '#16a085' lw 1.5 pt 4 ps 0.6
-		plot $(IFS=,; echo "${lines[*]}")
-	END
-	gnuplot "$work/plot" || die "gnuplot failed"
-	inline "$name" "$work/$name.svg"
+		set style line 7 lc rgb '#16a085' lw 1.5 pt 4 ps 0.6" "${lines[@]}"
 }
 
 has()
