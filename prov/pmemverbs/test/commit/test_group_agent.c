@@ -51,21 +51,28 @@ Test(cover, by_the_agent_is_one_letter_for_what_is_written_during_another)
 	pair_close(pair);
 }
 
-/* Whoever reads the first queue may ask the agent again: its answer is to wake the other one, too.
- */
-Test(cover, has_who_sleeps_on_the_other_queue_wait_for_an_answer)
+/* put_and_answer -- of two queues, so that the end of the flush is not read yet */
+static struct pair *put_and_answer(void)
 {
 	struct pair *pair = open_pair(
 		&(struct pair_options){.home = {.wait_obj = FI_WAIT_FD, .own_rx_cq = true}});
-	struct pmv_queue *rx = &pmv_to_cq(pair->home->rx_cq)->queue;
-	struct fi_cq_tagged_entry entry;
 
 	put_some(pair, DMP, 1, 2);
 	rig_expect_nothing(pair->home);
 	expect_sent(pair, "W M");
 	pair_deliver(pair);
 	pair_serve(pair);
-	/* The answer has come, but the end of the flush is not read yet. */
+	return pair;
+}
+
+/* Whoever reads the first queue may ask the agent again: its answer is to wake the other one, too.
+ */
+Test(cover, has_who_sleeps_on_the_other_queue_wait_for_an_answer)
+{
+	struct pair *pair = put_and_answer();
+	struct pmv_queue *rx = &pmv_to_cq(pair->home->rx_cq)->queue;
+	struct fi_cq_tagged_entry entry;
+
 	pmv_setting.agent = PMV_AGENT_THREAD;
 	refused(fi_cq_read(pair->home->rx_cq, &entry, 1), FI_EAGAIN);
 	pmv_setting.agent = PMV_AGENT_PROGRESS;
@@ -357,15 +364,9 @@ Test(fence, behind_a_failure_that_a_layer_above_has_read_is_refused_once)
  */
 Test(cover, lets_who_reads_the_other_queue_sleep_without_an_agents_thread)
 {
-	struct pair *pair = open_pair(
-		&(struct pair_options){.home = {.wait_obj = FI_WAIT_FD, .own_rx_cq = true}});
+	struct pair *pair = put_and_answer();
 	struct fi_cq_tagged_entry entry;
 
-	put_some(pair, DMP, 1, 2);
-	rig_expect_nothing(pair->home);
-	expect_sent(pair, "W M");
-	pair_deliver(pair);
-	pair_serve(pair);
 	pmv_setting.agent = PMV_AGENT_OFF;
 	refused(fi_cq_read(pair->home->rx_cq, &entry, 1), FI_EAGAIN);
 	cr_expect_not(atomic_load(&pair->from->mailbox.sender.unacked));

@@ -55,23 +55,31 @@ Test(store, appends_are_under_way_together_where_writes_need_no_order)
 	append_many(PAGE, "Y D Y D K");
 }
 
+/* Places that meet 8 bytes at 512. */
+static const struct place {
+	size_t offset, len;
+} cases[] = {{512, 8}, {516, 1}, {519, 100}, {500, 13}, {0, 4096}};
+
+/* pass_but_meet -- writes beside 8 bytes that are under way are posted, and one to their place is
+ * not */
+static void pass_but_meet(struct pair *pair, const struct place *place)
+{
+	accepted(pair_put(pair, DMP, 520, 8, NULL, 0));
+	accepted(pair_put(pair, DMP, 500, 12, NULL, 0));
+	accepted(pair_put(pair, PAGE, 512, 8, NULL, 0));
+	expect_sent(pair, "W W W");
+	refused(pair_put(pair, DMP, place->offset, place->len, NULL, 0), FI_EAGAIN);
+}
+
 /* What is newer would be overwritten. */
 Test(store, is_not_passed_by_writes_to_its_place)
 {
-	static const struct {
-		size_t offset, len;
-	} cases[] = {{512, 8}, {516, 1}, {519, 100}, {500, 13}, {0, 4096}};
-
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct pair *pair = open_unordered();
 
 		append(pair, DMP, 0);
 		append(pair, DMP, 1);
-		accepted(pair_put(pair, DMP, 520, 8, NULL, 0));
-		accepted(pair_put(pair, DMP, 500, 12, NULL, 0));
-		accepted(pair_put(pair, PAGE, 512, 8, NULL, 0));
-		expect_sent(pair, "W W W");
-		refused(pair_put(pair, DMP, cases[i].offset, cases[i].len, NULL, 0), FI_EAGAIN);
+		pass_but_meet(pair, &cases[i]);
 		pair_round(pair);
 		rig_expect_each(pair->home, 0, 1, RIG_WRITTEN);
 		accepted(pair_put(pair, DMP, cases[i].offset, cases[i].len, NULL, 0));
@@ -165,10 +173,6 @@ Test(store, is_not_passed_before_it_is_sent)
 /* The same of one that goes from the buffer into the mailbox. */
 Test(store, without_a_fence_is_not_passed_by_writes_to_its_place)
 {
-	static const struct {
-		size_t offset, len;
-	} cases[] = {{512, 8}, {516, 1}, {519, 100}, {500, 13}, {0, 4096}};
-
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct pair *pair = pair_open(&(struct pair_options){
 			.home = {.selective = true}, .offsets = true, .stores = true});
@@ -176,11 +180,7 @@ Test(store, without_a_fence_is_not_passed_by_writes_to_its_place)
 		let_pass(pair, 1);
 		accepted(pair_put(pair, DMP, 512, 8, CONTEXT(0), FI_COMMIT | FI_COMPLETION));
 		expect_sent(pair, "M");
-		accepted(pair_put(pair, DMP, 520, 8, NULL, 0));
-		accepted(pair_put(pair, DMP, 500, 12, NULL, 0));
-		accepted(pair_put(pair, PAGE, 512, 8, NULL, 0));
-		expect_sent(pair, "W W W");
-		refused(pair_put(pair, DMP, cases[i].offset, cases[i].len, NULL, 0), FI_EAGAIN);
+		pass_but_meet(pair, &cases[i]);
 		pair_round(pair);
 		rig_expect(pair->home, CONTEXT(0), RIG_WRITTEN);
 		pair_close(pair);
