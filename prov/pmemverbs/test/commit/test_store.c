@@ -71,6 +71,18 @@ Test(store, names_what_was_written_there_before)
 	pair_close(pair);
 }
 
+/* They may be stored where that reads. */
+Test(store, waits_behind_a_read_for_its_end)
+{
+	struct pair *pair = open_pair();
+
+	accepted(rig_read(pair->home, pair_key(pair, MHP), CONTEXT(1)));
+	accepted(pair_put(pair, DMP, 100, 50, CONTEXT(2), FI_COMMIT));
+	expect_sent(pair, "R fM");
+	pair_round(pair);
+	pair_close(pair);
+}
+
 /* The data are not there yet, and nothing else may come to their place before them. */
 Test(store, closes_the_endpoint_to_all_but_others)
 {
