@@ -8,6 +8,10 @@
 
 #include "objects/cq.h"
 
+/* So often whoever polls in vain does that at the same pace, until it is so many times halved. */
+#define RESTS_ALIKE 256
+#define MOST_LONGER 7
+
 /* Reading */
 
 /* hear -- the target's application of a commit that is durable; the others may wait on */
@@ -39,10 +43,13 @@ static bool take(struct party *party, struct fid_cq *cq, const struct fi_cq_entr
 	if (ret == -FI_EAVAIL) {
 		if (fi_cq_readerr(cq, &error, 0) == 1)
 			end(party, error.op_context, error.err);
+		party->rests = 0;
 		return true;
 	}
 	if (ret < 0 && ret != -FI_EAGAIN)
 		sched_fail("a read of the queue fails: %s", fi_strerror((int) -ret));
+	if (ret > 0)
+		party->rests = 0;
 	for (ssize_t i = 0; i < ret; i++) {
 		if (!entries[i].op_context)
 			hear();
@@ -64,11 +71,14 @@ bool apps_read(struct party *party)
 	return read_queue(party, party->cq);
 }
 
-void apps_rest(void)
+void apps_rest(struct party *party)
 {
-	/* Whoever polls for seconds takes many steps. */
-	if (world.silences)
-		sched_sleep(sched_between(1000, 500000));
+	/* Whoever polls for long takes many steps: it is elsewhere for longer and longer. */
+	unsigned int longer = party->rests++ / RESTS_ALIKE;
+
+	longer = longer < MOST_LONGER ? longer : MOST_LONGER;
+	if (world.silences || longer)
+		sched_sleep(sched_between(1000, (world.silences ? 100000 : 3000) << longer));
 	else
 		sched_spend(sched_between(100, 3000));
 }
@@ -86,8 +96,8 @@ static void sleep_on_descriptor(struct party *party, struct fid_cq *cq)
 	int ret = pmv_cq_trywait(pmv_to_cq(cq));
 
 	sure(fi_control(&cq->fid, FI_GETWAIT, &fd.fd), "a descriptor");
-	if (ret && world.silences)
-		apps_rest();
+	if (ret)
+		apps_rest(party);
 	else if (!ret && is_elsewhere(party))
 		sched_sleep(2 * world.bound_ns);
 	else if (!ret)
@@ -126,7 +136,7 @@ void apps_await(struct party *party, struct fid_cq *cq, enum waits waits)
 		break;
 	default:
 		if (!read_queue(party, cq))
-			apps_rest();
+			apps_rest(party);
 	}
 }
 

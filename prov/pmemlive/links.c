@@ -157,7 +157,8 @@ static void advance(void)
 
 void links_start(void)
 {
-	static struct sched_clockwork links = {.next_ns = next_ns, .advance = advance};
+	static struct sched_clockwork links = {
+		.next_ns = next_ns, .advance = advance, .every_ns = SCHED_RARELY_NS};
 
 	sched_add(&links);
 }

@@ -232,7 +232,7 @@ void ops_let_pass(struct party *party)
 	if (party->reaps)
 		sched_sleep(sched_between(1000, 20000));
 	else if (!apps_read(party))
-		apps_rest();
+		apps_rest(party);
 }
 
 void ops_begin(struct party *party, struct op *op)

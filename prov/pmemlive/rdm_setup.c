@@ -18,6 +18,7 @@
 #include "testcore/fid.h"
 
 #define FIRST_PORT 60000
+#define ENTRIES 64
 
 struct core_domain *rdm_core_of(const struct sched_process *process)
 {
@@ -54,6 +55,8 @@ static void ask(struct rdm_party *party)
 	hints->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED;
 	hints->fabric_attr->prov_name = strdup("pmemverbs");
 	sure(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &party->info), "FI_EP_RDM");
+	/* RxM fills as much memory for each entry as a small world has in all. */
+	party->info->tx_attr->size = party->info->rx_attr->size = ENTRIES;
 	fi_freeinfo(hints);
 }
 

@@ -169,7 +169,8 @@ static void close_all(void)
 
 void *rdm_live(void *arg)
 {
-	static struct sched_clockwork bounds = {.next_ns = rdm_deadline_ns, .advance = rdm_check};
+	static struct sched_clockwork bounds = {
+		.next_ns = rdm_deadline_ns, .advance = rdm_check, .every_ns = SCHED_RARELY_NS};
 
 	world_prepare();
 	core_cm_start();

@@ -18,6 +18,11 @@
 
 #define STACK_SIZE (256 << 10)
 #define MOST_LINES 4096
+/* A step takes so long, and up to so much longer. */
+#define LEAST_STEP_NS 20
+#define STEP_RANGE_NS 180
+/* It takes so long until a thread goes on that was woken. */
+#define MOST_WAKE_NS 2000
 /* If only detached threads go on for so long, nobody else ever does. */
 #define MOST_DETACHED_NS INT64_C(1000000000000)
 
@@ -43,6 +48,7 @@ struct sched_task {
 	bool (*ready)(void *arg);
 	void *ready_arg;
 	int64_t until_ns;
+	int64_t looks_ns;      /* whether it is ready is asked from then on */
 	int64_t away_until_ns; /* another program has its processor */
 	uint64_t priority;
 	/* What threads have of their own. */
@@ -53,18 +59,22 @@ struct sched_task {
 };
 
 int64_t sched_now_ns;
+bool sched_traces;
 unsigned int sched_lines = 60;
 uint64_t sched_most_steps = 60000000;
 struct sched_task *sched_current;
 
 static TAILQ_HEAD(, sched_task) tasks = TAILQ_HEAD_INITIALIZER(tasks);
+static struct sched_task *chosen; /* goes on next; NULL: nobody is known */
 static jmp_buf scheduler;
 static struct sched_clockwork *clockworks;
 static uint64_t dice_state;
 static uint64_t steps;
+static int64_t begin_ns;    /* since then the running thread does */
 static int64_t attached_ns; /* when a thread that is not detached has gone on */
-/* Of a run: others go on after one step in so many, and have the processor for long so rarely. */
-static uint64_t switch_sides, away_sides;
+/* Of a run: others may go on after so many steps of 2^24, and have the processor for long after so
+ * many of 2^32. */
+static uint64_t switch_limit, away_limit;
 /* Or whoever has the highest priority goes on, which changes so rarely; 0: anybody may. */
 static uint64_t priority_sides;
 
@@ -73,13 +83,18 @@ static unsigned int num_lines;
 
 /* Dice: splitmix64 */
 
-uint64_t sched_dice(uint64_t sides)
+static uint64_t draw(void)
 {
 	uint64_t z = dice_state += UINT64_C(0x9e3779b97f4a7c15);
 
 	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
 	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return (z ^ (z >> 31)) % sides;
+	return z ^ (z >> 31);
+}
+
+uint64_t sched_dice(uint64_t sides)
+{
+	return (uint64_t) (((unsigned __int128) draw() * sides) >> 64);
 }
 
 bool sched_one_in(uint64_t sides)
@@ -96,11 +111,14 @@ int64_t sched_between(int64_t least, int64_t most)
 
 void sched_trace(const char *format, ...)
 {
-	char *line = lines[num_lines++ % MOST_LINES];
 	int64_t us = sched_now_ns / 1000;
 	va_list args;
+	char *line;
 	int len;
 
+	if (!sched_traces)
+		return;
+	line = lines[num_lines++ % MOST_LINES];
 	len = snprintf(line, sizeof(lines[0]), "%4d.%06d %03d  %-8.8s %-14.14s ",
 		       (int) (us / 1000000), (int) (us % 1000000), (int) (sched_now_ns % 1000),
 		       sched_current ? sched_current->process->name : "",
@@ -138,6 +156,9 @@ void sched_fail(const char *format, ...)
 {
 	va_list args;
 
+	/* The world is lived once more, with a trace. */
+	if (!sched_traces)
+		_exit(1);
 	sched_show(sched_lines);
 	show_tasks();
 	printf("%.6f s: ", (double) sched_now_ns / 1e9);
@@ -153,14 +174,18 @@ void sched_fail(const char *format, ...)
 
 void sched_begin(uint64_t seed)
 {
+	uint64_t switch_in, away_in;
+
 	dice_state = seed;
 	sched_now_ns = INT64_C(1000000000);
-	switch_sides = (uint64_t[]){2, 4, 16, 64}[sched_dice(4)];
+	switch_in = (uint64_t[]){2, 4, 16, 64}[sched_dice(4)];
 	priority_sides = (uint64_t[]){0, 20, 20, 100}[sched_dice(4)];
 	/* Who polls at the highest priority is not to keep the processor. */
-	if (priority_sides && switch_sides > 4)
-		switch_sides = 4;
-	away_sides = (uint64_t[]){500, 5000, 50000, UINT64_C(1) << 40}[sched_dice(4)];
+	if (priority_sides && switch_in > 4)
+		switch_in = 4;
+	away_in = (uint64_t[]){500, 5000, 50000, UINT64_C(1) << 40}[sched_dice(4)];
+	switch_limit = (1 << 24) / switch_in;
+	away_limit = (UINT64_C(1) << 32) / away_in;
 }
 
 void sched_add(struct sched_clockwork *clockwork)
@@ -169,9 +194,24 @@ void sched_add(struct sched_clockwork *clockwork)
 	clockworks = clockwork;
 }
 
+static struct sched_task *choose(void);
+
+/* leave -- unless the running thread is the one that goes on */
 static void leave(void)
 {
-	if (!_setjmp(sched_current->left))
+	struct sched_task *task = sched_current;
+	int err = errno;
+
+	sched_current = NULL;
+	task->process->worked_ns += sched_now_ns - begin_ns;
+	/* The first thread's end is the world's. */
+	chosen = task->state == ENDED ? NULL : choose();
+	begin_ns = sched_now_ns;
+	sched_current = task;
+	errno = err;
+	if (chosen == task && task->state == RUNNABLE && steps <= sched_most_steps)
+		return;
+	if (!_setjmp(task->left))
 		_longjmp(scheduler, 1);
 }
 
@@ -255,13 +295,12 @@ void sched_detach(struct sched_task *task)
 /* resume -- a thread, until it lets others go on */
 static void resume(struct sched_task *task)
 {
-	int64_t begin = sched_now_ns;
-
+	begin_ns = sched_now_ns;
 	if (task->state == BLOCKED)
 		task->process->wakes++;
 	if (!task->detached)
-		attached_ns = begin;
-	else if (begin - attached_ns > MOST_DETACHED_NS)
+		attached_ns = begin_ns;
+	else if (begin_ns - attached_ns > MOST_DETACHED_NS)
 		sched_fail("nobody can go on, and nothing is to come");
 	task->state = RUNNABLE;
 	errno = task->saved_errno;
@@ -275,7 +314,6 @@ static void resume(struct sched_task *task)
 	task->guard_depth = pmv_guard_depth;
 	task->guard_source = pmv_guard_source;
 	task->posting = pmv_rdm_posting;
-	task->process->worked_ns += sched_now_ns - begin;
 }
 
 /* from_ns -- a thread may run from then on, as far as is known */
@@ -293,50 +331,99 @@ static int64_t from_ns(const struct sched_task *task)
 	return from;
 }
 
-static int64_t advance(void)
+/* advance -- what happens by itself, and everywhere or where nobody has looked for long */
+static void advance(bool everywhere)
 {
-	int64_t next = SCHED_NEVER;
-
 	for (struct sched_clockwork *at = clockworks; at; at = at->next) {
+		if (!everywhere && sched_now_ns < at->looks_ns)
+			continue;
+		at->looks_ns = sched_now_ns + at->every_ns;
 		at->advance();
-		if (at->next_ns() < next)
-			next = at->next_ns();
 	}
-	return next;
 }
 
-/* precedes -- is it to go on rather than the other one, if so many could? */
-static bool precedes(struct sched_task *task, const struct sched_task *other, uint64_t count)
+/* is_ready -- it takes a while to be woken, so that is not asked each time */
+static bool is_ready(struct sched_task *task, bool everywhere)
 {
-	if (!priority_sides)
-		return sched_one_in(count);
-	if (sched_one_in(priority_sides))
-		task->priority = sched_dice(UINT64_MAX);
-	return !other || task->priority > other->priority;
+	if (!task->ready || (!everywhere && sched_now_ns < task->looks_ns))
+		return false;
+	task->looks_ns = sched_now_ns + sched_between(0, MOST_WAKE_NS);
+	return task->ready(task->ready_arg);
+}
+
+static bool can_go_on(struct sched_task *task, bool everywhere)
+{
+	if (task->state == ENDED || task->process->stopped_until_ns > sched_now_ns ||
+	    task->away_until_ns > sched_now_ns)
+		return false;
+	return task->state == RUNNABLE || task->until_ns <= sched_now_ns ||
+	       is_ready(task, everywhere);
+}
+
+/* highest -- of those who can go on, the one with the highest priority */
+static struct sched_task *highest(void)
+{
+	bool change = sched_one_in(priority_sides);
+	struct sched_task *task, *first = NULL;
+
+	TAILQ_FOREACH(task, &tasks, next)
+	{
+		if (change)
+			task->priority = sched_dice(UINT64_MAX);
+		if ((!first || task->priority > first->priority) && can_go_on(task, false))
+			first = task;
+	}
+	return first;
+}
+
+/* anybody -- of those who can go on */
+static struct sched_task *anybody(bool everywhere)
+{
+	struct sched_task *task, *one = NULL;
+	uint64_t count = 0;
+
+	TAILQ_FOREACH(task, &tasks, next)
+	{
+		if (can_go_on(task, everywhere) && sched_one_in(++count))
+			one = task;
+	}
+	return one;
+}
+
+/* jump -- to when somebody may go on again */
+static void jump(void)
+{
+	int64_t next = SCHED_NEVER, from;
+	const struct sched_task *task;
+
+	for (const struct sched_clockwork *at = clockworks; at; at = at->next) {
+		from = at->next_ns();
+		next = from < next ? from : next;
+	}
+	TAILQ_FOREACH(task, &tasks, next)
+	{
+		from = from_ns(task);
+		next = from < next ? from : next;
+	}
+	if (next == SCHED_NEVER)
+		sched_fail("nobody can go on, and nothing is to come");
+	sched_now_ns = next > sched_now_ns ? next : sched_now_ns + 1;
 }
 
 /* choose -- one of those who can go on; NULL: time has jumped to when that may change */
 static struct sched_task *choose(void)
 {
-	int64_t next = advance();
-	struct sched_task *task, *chosen = NULL;
-	uint64_t count = 0;
+	struct sched_task *one;
 
-	TAILQ_FOREACH(task, &tasks, next)
-	{
-		int64_t from = from_ns(task);
-
-		if (from > sched_now_ns)
-			next = from < next ? from : next;
-		else if (precedes(task, chosen, ++count))
-			chosen = task;
-	}
-	if (chosen)
-		return chosen;
-	if (next == SCHED_NEVER)
-		sched_fail("nobody can go on, and nothing is to come");
-	sched_now_ns = next > sched_now_ns ? next : sched_now_ns + 1;
-	return NULL;
+	advance(false);
+	one = priority_sides ? highest() : anybody(false);
+	if (one)
+		return one;
+	advance(true);
+	one = anybody(true);
+	if (!one)
+		jump();
+	return one;
 }
 
 void sched_run(struct sched_process *process, void *(*run)(void *arg), void *arg)
@@ -344,8 +431,9 @@ void sched_run(struct sched_process *process, void *(*run)(void *arg), void *arg
 	struct sched_task *first = sched_spawn(process, "director", run, arg);
 
 	while (first->state != ENDED) {
-		struct sched_task *task = choose();
+		struct sched_task *task = chosen ? chosen : choose();
 
+		chosen = NULL;
 		if (task)
 			resume(task);
 		if (steps > sched_most_steps)
@@ -359,27 +447,32 @@ void sched_run(struct sched_process *process, void *(*run)(void *arg), void *arg
 	}
 }
 
-static void take_time(int64_t ns)
+/* take_time -- what may happen meanwhile is up to so many bits: others may go on */
+static void take_time(int64_t ns, uint64_t bits)
 {
 	steps++;
 	sched_now_ns += ns;
 	/* Somebody else has the processor for a while. */
-	if (sched_one_in(away_sides))
+	if (bits >> 32 < away_limit)
 		sched_current->away_until_ns = sched_now_ns + sched_between(10000, 1000000);
-	else if (!sched_one_in(switch_sides))
+	else if ((bits & UINT32_MAX) >> 8 >= switch_limit)
 		return;
 	leave();
 }
 
 void sched_step(void)
 {
-	if (sched_current)
-		take_time(sched_between(20, 200));
+	uint64_t bits;
+
+	if (!sched_current)
+		return;
+	bits = draw();
+	take_time(LEAST_STEP_NS + (int64_t) (bits & 0xff) * STEP_RANGE_NS / 0xff, bits);
 }
 
 void sched_spend(int64_t ns)
 {
-	take_time(ns);
+	take_time(ns, draw());
 }
 
 bool sched_block(const char *why, bool (*ready)(void *arg), void *arg, int64_t until_ns)

@@ -25,18 +25,25 @@ struct sched_process {
 
 struct sched_task;
 
+/* For what needs no greater precision, and would take longer than the world itself. */
+#define SCHED_RARELY_NS 10000
+
 /* Who simulates something that happens at a time of its own. */
 struct sched_clockwork {
 	/* when the next thing happens or is to have happened, after now; or SCHED_NEVER */
 	int64_t (*next_ns)(void);
 	/* what is due by now */
 	void (*advance)(void);
+	/* It may be so late, unless time is about to jump: SCHED_RARELY_NS, or 0. */
+	int64_t every_ns;
+	int64_t looks_ns;
 	struct sched_clockwork *next;
 };
 
 extern int64_t sched_now_ns;
-extern uint64_t sched_most_steps;        /* a run that needs more does not end */
-extern unsigned int sched_lines;         /* so many of the trace's last ones are printed */
+extern uint64_t sched_most_steps; /* a run that needs more does not end */
+extern bool sched_traces;         /* without a trace it is faster, and sched_fail is silent */
+extern unsigned int sched_lines;  /* so many of the trace's last ones are printed */
 extern struct sched_task *sched_current; /* NULL: the simulation does not run */
 
 /* sched_begin -- everything as it was never used; sched_run -- the first thread, until it ends */

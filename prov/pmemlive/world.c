@@ -8,7 +8,9 @@
 #include "objects/ep.h"
 
 #define SETTLE_NS INT64_C(1500000000)
-#define IDLE_S 2
+#define IDLE_NS INT64_C(2000000000)
+/* Whoever naps all the time takes many steps, and is seen to do so in a part of that. */
+#define NAPS_PART 8
 
 static const char *const names[WAITS_KINDS] = {
 	"polls",        "fi_cq_sread", "fi_cq_sread with a timeout", "fi_trywait and poll",
@@ -68,7 +70,7 @@ static void choose_agents(void)
 	static const enum waits targets[] = {WAITS_ASIDE, WAITS_ASIDE, WAITS_POLLING, WAITS_SREAD,
 					     WAITS_DESCRIPTOR};
 	/* Whoever never sleeps takes too many steps while nothing happens for seconds. */
-	uint64_t mode = world.silences || world.naps ? 2 : sched_dice(12);
+	uint64_t mode = world.silences || world.naps ? 2 : sched_dice(16);
 
 	world.target.waits = world.naps ? WAITS_SREAD : targets[sched_dice(5)];
 	pmv_setting.agent = PMV_AGENT_THREAD;
@@ -87,9 +89,12 @@ static void choose_agents(void)
 	world.sends &= !world.elsewhere;
 	choose_notices(mode != 1);
 	world.target.depth = WORLD_DEPTH;
-	/* They have the processor most of the time. */
-	if (mode == 0)
-		world.bound_ns *= 3;
+	if (mode != 0)
+		return;
+	/* They have the processor most of the time, and take many steps while a disk syncs. */
+	world.bound_ns *= 3;
+	if (world.most_sync_ns > 100000)
+		world.most_sync_ns = 100000;
 }
 
 /* So many operations, one behind the other, end in the time of one. */
@@ -295,7 +300,8 @@ static void *have_accidents(void *arg)
 			cut = true;
 		}
 		if (world.stops)
-			world_stop(any_party(), sched_between(100000, 50000000));
+			world_stop(any_party(),
+				   sched_between(100000, sleeps() ? 50000000 : 5000000));
 		if (world.silences && sched_one_in(2))
 			silences_happen(any_party());
 		if (cut && !world.stops && !world.silences)
@@ -378,21 +384,22 @@ static void check_idle(struct party *party)
 		return;
 	/* A descriptor that is always ready is looked at after naps. */
 	if (world.naps && lacks_receive(&world.target)) {
-		if (worked > IDLE_S * INT64_C(100000000))
-			sched_fail("%s lacks a receive, and has computed for %d us in %d s",
-				   party->process.name, (int) (worked / 1000), IDLE_S);
+		if (worked > IDLE_NS / NAPS_PART / 10)
+			sched_fail("%s lacks a receive, and has computed for %d us",
+				   party->process.name, (int) (worked / 1000));
 		return;
 	}
-	if (wakes >= 10 * IDLE_S)
-		sched_fail("%s is idle, and has woken %d times in %d s", party->process.name,
-			   (int) wakes, IDLE_S);
-	if (worked > IDLE_S * INT64_C(10000000))
-		sched_fail("%s is idle, and has computed for %d us in %d s", party->process.name,
-			   (int) (worked / 1000), IDLE_S);
+	if (wakes >= 10 * IDLE_NS / 1000000000)
+		sched_fail("%s is idle, and has woken %d times", party->process.name, (int) wakes);
+	if (worked > IDLE_NS / 100)
+		sched_fail("%s is idle, and has computed for %d us", party->process.name,
+			   (int) (worked / 1000));
 }
 
 static void idle(void)
 {
+	bool naps = world.naps && lacks_receive(&world.target);
+
 	if (!sleeps()) {
 		sched_sleep(10000000);
 		return;
@@ -403,10 +410,10 @@ static void idle(void)
 		silences_happen(any_party());
 		conns_renew();
 	}
-	sched_sleep(SETTLE_NS);
+	sched_sleep(naps ? SETTLE_NS / 3 : SETTLE_NS);
 	sched_trace("from here on it is idle");
 	for_all(remember);
-	sched_sleep(IDLE_S * INT64_C(1000000000));
+	sched_sleep(naps ? IDLE_NS / NAPS_PART : IDLE_NS);
 	for_all(check_idle);
 	world.idles = false;
 	stop(false);
@@ -414,8 +421,8 @@ static void idle(void)
 
 void *world_live(void *arg)
 {
-	static struct sched_clockwork bounds = {.next_ns = world_deadline_ns,
-						.advance = world_check};
+	static struct sched_clockwork bounds = {
+		.next_ns = world_deadline_ns, .advance = world_check, .every_ns = SCHED_RARELY_NS};
 
 	world_open();
 	sched_add(&bounds);

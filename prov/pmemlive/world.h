@@ -131,6 +131,7 @@ struct party {
 	bool is_busy;        /* ... and one of them computes */
 	struct sleeper sleeper, twin, rx_sleeper;
 	struct sched_task *watcher, *receiver;
+	unsigned int rests; /* of who polls, since something was there */
 	bool ends;
 	bool away, silent; /* its machine is cut off: for a while, for good */
 	int64_t watches_ns;
@@ -248,7 +249,7 @@ void *apps_burst(void *party);
 void apps_await(struct party *party, struct fid_cq *cq, enum waits waits);
 bool apps_read(struct party *party);
 /* apps_rest -- between two looks of who polls */
-void apps_rest(void);
+void apps_rest(struct party *party);
 
 /* sleepers.c */
 
