@@ -113,9 +113,11 @@ static void answer(void)
 	struct pmv_ack ack = {
 		.number = initiator.next,
 		.done = initiator.covered + input_8(&initiator.input),
-		.looks_us = input_16(&initiator.input),
 	};
+	uint16_t looks = input_16(&initiator.input);
 
+	ack.looks_us = looks & INT16_MAX;
+	ack.unheard = looks >> 15;
 	if (how & OTHER_NUMBER)
 		ack.number += (uint64_t) (int8_t) input_8(&initiator.input);
 	if (how & ANY_DONE)

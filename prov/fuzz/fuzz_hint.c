@@ -108,7 +108,7 @@ static void act(struct hearing *hearing)
 		pmv_look_park(looks, hearing->now);
 		break;
 	case 3:
-		pmv_look_everywhere(looks, hearing->now);
+		pmv_look_everywhere(looks, false, hearing->now);
 		break;
 	default:
 		listen_to_all(hearing);

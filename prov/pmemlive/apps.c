@@ -77,8 +77,10 @@ void apps_rest(struct party *party)
 	unsigned int longer = party->rests++ / RESTS_ALIKE;
 
 	longer = longer < MOST_LONGER ? longer : MOST_LONGER;
-	if (world.silences || longer)
-		sched_sleep(sched_between(1000, (world.silences ? 100000 : 3000) << longer));
+	if (world.silences)
+		sched_sleep(sched_between(1000, 500000));
+	else if (longer)
+		sched_sleep(sched_between(1000, INT64_C(3000) << longer));
 	else
 		sched_spend(sched_between(100, 3000));
 }

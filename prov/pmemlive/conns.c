@@ -145,7 +145,10 @@ static void close_end(struct conn *conn)
 void conns_heard_end(struct party *party, const struct fid *ep)
 {
 	for (unsigned int i = 0; i < party->num_conns; i++) {
-		if (&party->conns[i].ep->fid != ep)
+		const struct conn *conn = &party->conns[i];
+
+		/* One that was closed meanwhile may have had the address of another one. */
+		if (&conn->ep->fid != ep || (!conn->cut && !conn->silent_ns))
 			continue;
 		party->conns[i].heard_ns = sched_now_ns;
 		party->conns[i].heard_excused_ns = world_stopped_ns();

@@ -235,6 +235,12 @@ void ops_let_pass(struct party *party)
 		apps_rest(party);
 }
 
+/* hears_meanwhile -- the target has to: it waits for no room behind a peer that is silent */
+static bool hears_meanwhile(const struct op *op)
+{
+	return op->conn->party == &world.target && op->conn->silent_ns;
+}
+
 void ops_begin(struct party *party, struct op *op)
 {
 	static const char *const kinds[] = {
@@ -274,7 +280,8 @@ void ops_begin(struct party *party, struct op *op)
 		    (op->kind == OP_WRITE || op->kind == OP_ATOMIC);
 	sched_trace("operation %d %s %zu bytes, memory %d, flags %#llx", (int) (op - party->ops),
 		    kinds[op->kind], len, memory, (unsigned long long) flags);
-	while ((ret = post(memory, len, flags, op)) == -FI_EAGAIN && !messages_are_stuck(conn)) {
+	while ((ret = post(memory, len, flags, op)) == -FI_EAGAIN && !messages_are_stuck(conn) &&
+	       !hears_meanwhile(op)) {
 		ops_let_pass(party);
 	}
 	if (!ret)

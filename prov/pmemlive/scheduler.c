@@ -17,7 +17,7 @@
 #include "testcore/fid.h"
 
 #define STACK_SIZE (256 << 10)
-#define MOST_LINES 4096
+#define MOST_LINES 65536
 /* A step takes so long, and up to so much longer. */
 #define LEAST_STEP_NS 20
 #define STEP_RANGE_NS 180

@@ -259,12 +259,12 @@ static void find_descriptors(struct pmv_agent *agent, struct pmv_idle_facts *fac
 
 /* Awake */
 
-/* search -- find requests whose hints were lost, and ask for hints */
-static void search(struct pmv_agent *agent, int64_t now)
+/* search -- find requests whose hints were lost, or dropped here, and ask for hints */
+static void search(struct pmv_agent *agent, bool dropped, int64_t now)
 {
 	pthread_mutex_lock(&agent->lock);
 	pmv_agent_wake_sleepers(agent);
-	pmv_look_everywhere(&agent->looks, now);
+	pmv_look_everywhere(&agent->looks, dropped, now);
 	pmv_look_park(&agent->looks, now);
 	pmv_idle_ask_for_hints(agent);
 	pthread_mutex_unlock(&agent->lock);
@@ -426,7 +426,7 @@ static bool carry_out(struct pmv_agent *agent, struct pmv_idle_plan *plan,
 			pmv_idle_plan_tell(plan, PMV_IDLE_FORGED, *now);
 		return true;
 	case PMV_IDLE_SEARCH:
-		search(agent, *now);
+		search(agent, plan->dropped, *now);
 		return true;
 	case PMV_IDLE_PREPARE:
 		prepare(agent, plan, facts, now);

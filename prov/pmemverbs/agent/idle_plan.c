@@ -96,9 +96,10 @@ static void sleep_is_over(struct pmv_idle_plan *plan, bool woken)
 		plan->event_ns = woken ? PMV_IDLE_LEAST_EVENT_NS
 				       : least(2 * plan->event_ns, PMV_IDLE_LONGEST_EVENT_NS);
 	}
-	/* Hints were dropped meanwhile. */
-	if (plan->last == PMV_IDLE_SLEEP_KICK)
+	if (plan->last == PMV_IDLE_SLEEP_KICK) {
+		plan->dropped = true;
 		plan->search_ns = 0;
+	}
 }
 
 static void look_for_traffic(struct pmv_idle_plan *plan, int64_t now)
@@ -289,6 +290,8 @@ enum pmv_idle_action pmv_idle_plan_next(struct pmv_idle_plan *plan,
 					const struct pmv_idle_facts *facts, int64_t now,
 					int64_t *ns)
 {
+	if (plan->last == PMV_IDLE_SEARCH)
+		plan->dropped = false;
 	plan->last = next(plan, facts, now, ns);
 	if (plan->last == PMV_IDLE_SLEEP_DESCRIPTORS)
 		plan->slept_ns = now;

@@ -251,6 +251,7 @@ struct pmv_idle_plan {
 	int64_t listen_ns;        /* when to read hints, while the thread is awake */
 	int64_t search_ns;        /* when to search all mailboxes, and to ask for hints */
 	int64_t ignore_hints_until_ns;
+	bool dropped;   /* hints, since the last search */
 	bool naps;      /* the application's calls look meanwhile */
 	int64_t nap_ns; /* the last nap; 0: the calls did not look often enough */
 	int64_t checked_ns;

@@ -114,7 +114,7 @@ void pmv_look_park(struct pmv_looks *looks, int64_t now)
 	}
 }
 
-void pmv_look_everywhere(struct pmv_looks *looks, int64_t now)
+void pmv_look_everywhere(struct pmv_looks *looks, bool dropped, int64_t now)
 {
 	struct pmv_receiver *receiver, *after;
 	struct pmv_message message;
@@ -127,7 +127,8 @@ void pmv_look_everywhere(struct pmv_looks *looks, int64_t now)
 		/* Anybody can write something there that looks like one. */
 		if (!pmv_receiver_has_message(receiver) || !pmv_receiver_look(receiver, &message))
 			continue;
-		set_hinted(looks, receiver, false);
+		if (!dropped)
+			set_hinted(looks, receiver, false);
 		activate(looks, receiver, now + PMV_IDLE_LEAST_WINDOW_NS);
 	}
 }

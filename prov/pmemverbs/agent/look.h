@@ -60,8 +60,8 @@ void pmv_look_asked(struct pmv_looks *looks, struct pmv_receiver *receiver);
 /* pmv_look_park -- look no more into the mailboxes whose windows are over */
 void pmv_look_park(struct pmv_looks *looks, int64_t now);
 
-/* pmv_look_everywhere -- find requests whose hints were lost */
-void pmv_look_everywhere(struct pmv_looks *looks, int64_t now);
+/* pmv_look_everywhere -- find requests whose hints were lost; dropped: here, by ourselves */
+void pmv_look_everywhere(struct pmv_looks *looks, bool dropped, int64_t now);
 
 /* pmv_look_find -- the mailbox with this key of its block, or NULL */
 struct pmv_receiver *pmv_look_find(const struct pmv_looks *looks, uint32_t key);

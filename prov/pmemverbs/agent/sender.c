@@ -164,5 +164,8 @@ enum pmv_arrival pmv_sender_take_ack(struct pmv_sender *sender, struct pmv_ack *
 	if (sender->awake_ns < until)
 		sender->awake_ns = until;
 	atomic_store(&sender->next_ack, number + 1);
+	/* There may be no request for long, and nobody here who hears that it asks for a hint. */
+	if (ack->unheard && sender->acked == sender->sent)
+		pmv_link_hint(sender->link, true);
 	return PMV_ARRIVED;
 }

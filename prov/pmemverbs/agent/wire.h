@@ -53,7 +53,8 @@
  *   16  u64  number of a message: it and all before it are done
  *   24  u16  0, or what went wrong with that message: enum pmv_fault
  *   26  u16  length of the reply behind it
- *   28  u32  how long the agent looks for the next message from now on, in microseconds
+ *   28  u31  how long the agent looks for the next message from now on, in microseconds
+ *       u1   no hint of the peer's has come
  *   32  the reply to that message, if there is one and it is no longer than 224 bytes
  *
  * Reply: the results of a chain (chain_message.h).
@@ -220,7 +221,8 @@ struct pmv_ack {
 	uint64_t done;
 	enum pmv_fault fault : 16;
 	uint32_t reply_len : 16;
-	uint32_t looks_us;
+	uint32_t looks_us : 31;
+	uint32_t unheard : 1;
 	uint8_t reply[PMV_ACK_ROOM];
 };
 

@@ -100,11 +100,16 @@ static void commit(struct pair *pair, int n)
 	accepted(pair_put(pair, DMP, 0, 8, CONTEXT(n), FI_COMMIT));
 }
 
-/* answer -- the agent serves what has come, and says that it looks for so long from now on */
-static void answer(struct pair *pair, int n, int64_t looks_ns)
+/*
+ * answer -- the agent serves what has come, and says that it looks for so long from now on, and
+ * whether it has had a hint
+ */
+static void answer(struct pair *pair, int n, int64_t looks_ns, bool hinted)
 {
 	struct pmv_look *look = &pair->to->mailbox.receiver.look;
 
+	if (hinted)
+		pmv_look_hinted(&pair_agent(pair)->looks, &pair->to->mailbox.receiver, true, 0);
 	/* As if there had been one a moment before. */
 	look->expect.served_ns = pmv_clock_ns();
 	look->expect.window_ns = looks_ns;
@@ -142,10 +147,10 @@ Test(hint, follows_a_request_unless_the_agent_looks_anyway)
 	heard(pair, true);
 	commit(pair, 1);
 	cr_expect_eq(heard(pair, false), 1, "nobody knows whether it is awake");
-	answer(pair, 1, 3600 * SECOND);
+	answer(pair, 1, 3600 * SECOND, true);
 	commit(pair, 2);
 	cr_expect_eq(heard(pair, false), 0);
-	answer(pair, 2, 3600 * SECOND);
+	answer(pair, 2, 3600 * SECOND, true);
 	/* Three quarters of the time are over. */
 	pair->from->mailbox.sender.awake_ns -= 2700 * SECOND;
 	commit(pair, 3);
@@ -170,10 +175,32 @@ Test(hint, is_repeated_until_there_is_an_acknowledgement)
 		rig_expect_nothing(pair->home);
 		cr_expect_eq(heard(pair, false), 1);
 	}
-	answer(pair, 1, 0);
+	answer(pair, 1, 0, true);
 	atomic_store(&from->sender.hint_again_ns, 0);
 	rig_expect_nothing(pair->home);
 	cr_expect_eq(heard(pair, false), 0);
+	close_pair(pair);
+}
+
+/* The target would look at intervals for ever: no thread listens here. */
+Test(hint, follows_the_last_acknowledgement_if_none_has_come)
+{
+	struct pair *pair = open_pair();
+
+	heard(pair, true);
+	commit(pair, 1);
+	pair_deliver(pair);
+	pair_serve(pair);
+	commit(pair, 2);
+	heard(pair, false);
+	rig_expect(pair->home, CONTEXT(1), FI_RMA | FI_WRITE);
+	cr_expect_eq(heard(pair, true), 0, "there is a request");
+	answer(pair, 2, 0, false);
+	cr_expect_eq(heard(pair, true), 1);
+	commit(pair, 3);
+	heard(pair, false);
+	answer(pair, 3, 0, true);
+	cr_expect_eq(heard(pair, true), 0, "one has come");
 	close_pair(pair);
 }
 
@@ -184,7 +211,7 @@ Test(hint, is_not_sent_to_nobody)
 
 	cr_expect_eq(pair->from->mailbox.link.hint_peer.len, 0);
 	commit(pair, 1);
-	answer(pair, 1, 0);
+	answer(pair, 1, 0, true);
 	pair_close(pair);
 }
 
@@ -443,11 +470,29 @@ Test(hint, that_is_lost_costs_time_only)
 	pair_tell(pair, &message);
 	cr_expect_not(pmv_service_waits(agent));
 	cr_expect_not(pmv_service_round(agent, PMV_WHOLE_SLICE));
-	pmv_look_everywhere(&agent->looks, 2 * SECOND);
+	pmv_look_everywhere(&agent->looks, false, 2 * SECOND);
 	cr_expect_not(to->receiver.look.parked);
 	cr_expect_not(to->receiver.look.hinted, "hints do not arrive");
 	cr_expect_eq(agent->looks.unhinted, 1);
 	cr_expect(pmv_service_waits(agent));
+	pair_serve(pair);
+	pair_expect_ack(pair, 1, PMV_FAULT_NONE);
+	close_pair(pair);
+}
+
+Test(hint, that_is_dropped_here_says_nothing_of_others)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = &pair->to->domain->agent;
+	struct pmv_flush_message message = {0};
+
+	say(pair, &pair->from->mailbox.link.hint, HINT);
+	cr_expect(pmv_idle_listen(agent, SECOND));
+	pmv_look_park(&agent->looks, 2 * SECOND);
+	pair_tell(pair, &message);
+	pmv_look_everywhere(&agent->looks, true, 2 * SECOND);
+	cr_expect_not(pair->to->mailbox.receiver.look.parked);
+	cr_expect(is_hinted(pair), "they arrive");
 	pair_serve(pair);
 	pair_expect_ack(pair, 1, PMV_FAULT_NONE);
 	close_pair(pair);
@@ -467,7 +512,7 @@ Test(hint, is_not_missed_of_who_is_refused)
 	receiver->refused = receiver->ended = true;
 	pmv_look_park(&agent->looks, 2 * SECOND);
 	cr_expect(receiver->look.parked);
-	pmv_look_everywhere(&agent->looks, 2 * SECOND);
+	pmv_look_everywhere(&agent->looks, false, 2 * SECOND);
 	cr_expect(receiver->look.parked);
 	cr_expect(receiver->look.hinted);
 	close_pair(pair);

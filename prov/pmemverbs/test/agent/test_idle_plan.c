@@ -379,7 +379,9 @@ Test(idle_plan, forged_hints_are_ignored_and_then_all_is_searched)
 	pmv_idle_plan_tell(&plan, PMV_IDLE_SLEPT, NOW);
 	facts = (struct pmv_idle_facts){0};
 	cr_expect_eq(pmv_idle_plan_next(&plan, &facts, NOW, &ns), PMV_IDLE_SEARCH);
+	cr_expect(plan.dropped, "so a request without a hint says nothing of its peer");
 	cr_expect_eq(pmv_idle_plan_next(&plan, &facts, NOW + 700 * US, &ns), PMV_IDLE_LISTEN);
+	cr_expect_not(plan.dropped, "what is found by the next search was not dropped here");
 }
 
 /* may_nap -- requests are likely, and the application has made so many calls until then */

@@ -477,6 +477,7 @@ static const struct pmv_ack ack_out = {
 	.done = UINT64_C(0x1112131415161718),
 	.fault = PMV_FAULT_IO,
 	.looks_us = 0x21222324,
+	.unheard = 1,
 };
 
 Test(ack, is_what_the_header_says_byte_by_byte)
@@ -484,7 +485,7 @@ Test(ack, is_what_the_header_says_byte_by_byte)
 	union ack_slot slot,
 		expected = {.bytes = {8,    7,    6, 5, 4, 3,    2,    1,    0,    0,    0,
 				      0,    0,    0, 0, 0, 0x18, 0x17, 0x16, 0x15, 0x14, 0x13,
-				      0x12, 0x11, 3, 0, 0, 0,    0x24, 0x23, 0x22, 0x21}};
+				      0x12, 0x11, 3, 0, 0, 0,    0x24, 0x23, 0x22, 0xa1}};
 
 	cr_expect_eq(ack_encode(slot.bytes, &ack_out, &ack_seal), PMV_ACK_SIZE);
 	reseal(expected.bytes, PMV_ACK_SIZE, &ack_seal);
@@ -501,7 +502,8 @@ Test(ack, is_read_as_it_was_written)
 		struct pmv_ack out = {.number = dice_bits(&state),
 				      .done = dice_bits(&state),
 				      .fault = (enum pmv_fault)(n % 4),
-				      .looks_us = (uint32_t) dice_bits(&state)},
+				      .looks_us = (uint32_t) dice_bits(&state) & INT32_MAX,
+				      .unheard = n & 1},
 			       in;
 		union ack_slot slot;
 
@@ -511,6 +513,7 @@ Test(ack, is_read_as_it_was_written)
 		cr_assert_eq(in.done, out.done);
 		cr_assert_eq(in.fault, out.fault);
 		cr_assert_eq(in.looks_us, out.looks_us);
+		cr_assert_eq(in.unheard, out.unheard);
 	}
 }
 
