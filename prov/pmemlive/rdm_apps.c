@@ -302,8 +302,8 @@ static void begin(struct rdm_party *party, struct rdm_op *op)
 		call.len = sizeof(party->received);
 	if (!rdm_world.fences && op->kind != RDM_WRITE)
 		call.flags &= ~FI_FENCE;
-	sched_trace("operation %d %s %zu bytes, flags %#llx", (int) (op - party->ops),
-		    kinds[op->kind], call.len, (unsigned long long) call.flags);
+	sched_trace("operation %d %s %zu bytes, flags %#llx, to %d", (int) (op - party->ops),
+		    kinds[op->kind], call.len, (unsigned long long) call.flags, op->place);
 	call_for(&call);
 	if (party->failed_in_a_row > MOST_FAILED)
 		sched_fail("%s does not find its peer again", party->process.name);

@@ -66,11 +66,13 @@ int64_t silences_bound_ns(int timeout_s)
 
 bool silences_excuse(const struct conn *conn)
 {
+	bool silent = conn->party->silent || conn->other->party->silent;
+
 	/*
-	 * The core reads nothing behind a message without a receive, and the kernel asks rarely.
-	 * For what was given up nobody looks.
+	 * The core reads nothing behind a message without a receive, and the kernel asks rarely; a
+	 * NIC repeats the message for ever, if it is answered.  For what was given up nobody looks.
 	 */
-	return conn->given_up || (core_rules.sockets && messages_lack(conn));
+	return conn->given_up || (messages_lack(conn) && (core_rules.sockets || !silent));
 }
 
 int64_t silences_known_ns(const struct conn *conn, int64_t begin_ns)

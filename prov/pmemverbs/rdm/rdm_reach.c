@@ -174,13 +174,13 @@ ssize_t pmv_rdm_reach_check(struct pmv_lost_writes *tracker)
 	return ret;
 }
 
-void pmv_rdm_reach_succeeded(struct pmv_lost_writes *tracker)
+void pmv_rdm_reach_answered(struct pmv_lost_writes *tracker, ssize_t ret)
 {
 	struct unreached *unreached;
 
 	pthread_mutex_lock(&lock);
 	tracker->wait.since_ms = 0;
-	unreached = find(tracker->addr, tracker->addrlen);
+	unreached = ret ? NULL : find(tracker->addr, tracker->addrlen);
 	if (unreached)
 		end(unreached);
 	pthread_mutex_unlock(&lock);

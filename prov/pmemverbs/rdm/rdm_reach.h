@@ -42,8 +42,11 @@ ssize_t pmv_rdm_reach_wait(struct pmv_lost_writes_wait *wait, int64_t now_ms, in
 /* pmv_rdm_reach_check -- 0, or what a call to this peer is to return */
 ssize_t pmv_rdm_reach_check(struct pmv_lost_writes *tracker);
 
-/* pmv_rdm_reach_succeeded -- a call to this peer has found a connection */
-void pmv_rdm_reach_succeeded(struct pmv_lost_writes *tracker);
+/*
+ * pmv_rdm_reach_answered -- a call to this peer has returned: 0: it has found a connection; or an
+ * error, which ends the caller's wait.  Not for -FI_EAGAIN.
+ */
+void pmv_rdm_reach_answered(struct pmv_lost_writes *tracker, ssize_t ret);
 
 /* pmv_rdm_reach_plain -- remove what does not tell peers apart: RxM goes by address and port only
  */

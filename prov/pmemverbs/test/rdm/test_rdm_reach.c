@@ -87,7 +87,11 @@ Test(rdm_reach, knows_who_is_not_connected)
 	pmv_rdm_reach_check(&other);
 	cr_expect_neq(tracker.wait.since_ms, 0);
 	cr_expect_eq(other.wait.since_ms, 0);
-	pmv_rdm_reach_succeeded(&tracker);
+	pmv_rdm_reach_answered(&tracker, -FI_ECONNRESET);
+	cr_expect_eq(tracker.wait.since_ms, 0, "who was told something begins again");
+	cr_expect_eq(pmv_rdm_reach_count, 1, "it is not connected");
+	pmv_rdm_reach_check(&tracker);
+	pmv_rdm_reach_answered(&tracker, 0);
 	cr_expect_eq(tracker.wait.since_ms, 0);
 	cr_expect_eq(pmv_rdm_reach_count, 0);
 	pmv_rdm_reach_attempt(&peer, PMV_ATTEMPT_BEGUN);
@@ -117,6 +121,6 @@ Test(rdm_reach, a_refusal_does_not_end_the_wait)
 	pmv_rdm_reach_attempt(&peer, PMV_ATTEMPT_REFUSED);
 	cr_expect_eq(pmv_rdm_reach_count, 1);
 	cr_expect_eq(pmv_rdm_reach_check(&tracker), -FI_EAGAIN, "only the first one is no pause");
-	pmv_rdm_reach_succeeded(&tracker);
+	pmv_rdm_reach_answered(&tracker, 0);
 	cr_expect_eq(pmv_rdm_reach_count, 0);
 }
