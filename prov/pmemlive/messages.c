@@ -239,14 +239,15 @@ static bool is_wanted(void *arg)
 		if (is_wanted_of(&party->conns[i]))
 			return true;
 	}
-	return party->ends;
+	return party->received;
 }
 
 void *messages_receive(void *arg)
 {
 	struct party *party = arg;
 
-	while (sched_block("waits for messages", is_wanted, party, SCHED_NEVER) && !party->ends) {
+	while (sched_block("waits for messages", is_wanted, party, SCHED_NEVER) &&
+	       !party->received) {
 		sched_sleep(sched_between(1000, 8000000));
 		for (unsigned int i = 0; i < party->num_conns; i++) {
 			if (is_wanted_of(&party->conns[i]))

@@ -13,6 +13,9 @@
 #include "rxm.h"
 
 #define MOST_FAILED 12
+/* So often whoever polls in vain does that at the same pace, until it is so many times halved. */
+#define RESTS_ALIKE 64
+#define MOST_LONGER 5
 #define LONGEST_REST_NS INT64_C(20000000)
 
 /* Ends */
@@ -67,7 +70,18 @@ static bool take(struct rdm_party *party, const struct fi_cq_entry *entries, ssi
 		else
 			post_receive(party);
 	}
+	if (ret > 0)
+		party->rests = 0;
 	return ret > 0;
+}
+
+/* rest -- between two looks of who polls: longer and longer, as each look takes many steps */
+static void rest(struct rdm_party *party)
+{
+	unsigned int longer = party->rests++ / RESTS_ALIKE;
+
+	sched_sleep(sched_between(1000, INT64_C(200000)
+						<< (longer < MOST_LONGER ? longer : MOST_LONGER)));
 }
 
 static bool read_some(struct rdm_party *party)
@@ -120,7 +134,7 @@ static void await(struct rdm_party *party)
 		break;
 	default:
 		if (!read_some(party))
-			sched_sleep(sched_between(1000, 200000));
+			rest(party);
 	}
 }
 

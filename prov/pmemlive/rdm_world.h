@@ -57,6 +57,7 @@ struct rdm_party {
 	struct fid_ep *ep;
 	struct fid_mr *mr;
 	char *memory;
+	unsigned int rests; /* of who polls, since something was there */
 	char received[64];
 	fi_addr_t peers[RDM_PLACES];
 	enum waits waits;

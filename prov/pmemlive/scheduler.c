@@ -23,6 +23,8 @@
 #define STEP_RANGE_NS 180
 /* It takes so long until a thread goes on that was woken. */
 #define MOST_WAKE_NS 2000
+/* Who is to keep its processor loses it after so many steps. */
+#define KEEPS_FOR 5000
 /* If only detached threads go on for so long, nobody else ever does. */
 #define MOST_DETACHED_NS INT64_C(1000000000000)
 
@@ -186,6 +188,13 @@ void sched_begin(uint64_t seed)
 	away_in = (uint64_t[]){500, 5000, 50000, UINT64_C(1) << 40}[sched_dice(4)];
 	switch_limit = (1 << 24) / switch_in;
 	away_limit = (UINT64_C(1) << 32) / away_in;
+}
+
+void sched_keep_processor(void)
+{
+	uint64_t most = (UINT64_C(1) << 32) / KEEPS_FOR;
+
+	away_limit = away_limit < most ? away_limit : most;
 }
 
 void sched_add(struct sched_clockwork *clockwork)

@@ -50,6 +50,8 @@ extern struct sched_task *sched_current; /* NULL: the simulation does not run */
 void sched_begin(uint64_t seed);
 void sched_run(struct sched_process *process, void *(*run)(void *arg), void *arg);
 void sched_add(struct sched_clockwork *clockwork);
+/* sched_keep_processor -- others have it rarely: what takes many steps would take too long */
+void sched_keep_processor(void);
 
 /* sched_dice -- one of so many numbers from 0 on; sched_one_in -- true, once in so many times */
 uint64_t sched_dice(uint64_t sides);

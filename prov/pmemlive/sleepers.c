@@ -178,7 +178,7 @@ void sleepers_start(struct party *party)
 {
 	bool target = party == &world.target;
 
-	party->ends = false;
+	party->ends = party->received = false;
 	if (sleeps(party->waits) || (party->waits == WAITS_POLLING && target))
 		start(&party->sleeper, party, "sleeper", party->cq, party->waits);
 	if (party->twins)
@@ -194,6 +194,8 @@ void sleepers_stop(struct party *party)
 	party->twin.ends = true;
 	stop(&party->sleeper);
 	stop(&party->twin);
+	/* Until then acknowledgements may be behind a message that needs a receive. */
+	party->received = true;
 	if (party->receiver)
 		sched_join(party->receiver);
 	party->receiver = NULL;

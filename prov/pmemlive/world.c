@@ -149,6 +149,7 @@ static void choose_floods(void)
 	core_rules.room = core_rules.socket = 64;
 	core_rules.busy_in = 0;
 	world.bound_ns *= 3;
+	sched_keep_processor();
 }
 
 void world_choose(void)

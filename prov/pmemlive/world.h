@@ -107,7 +107,7 @@ struct sleeper {
 	struct party *party;
 	struct fid_cq *cq;
 	enum waits waits;
-	bool ends;
+	bool ends, received; /* no more operations, no more receives */
 	struct sched_task *task;
 };
 
@@ -131,9 +131,9 @@ struct party {
 	bool is_busy;        /* ... and one of them computes */
 	struct sleeper sleeper, twin, rx_sleeper;
 	struct sched_task *watcher, *receiver;
-	unsigned int rests; /* of who polls, since something was there */
-	bool ends;
-	bool away, silent; /* its machine is cut off: for a while, for good */
+	unsigned int rests;  /* of who polls, since something was there */
+	bool ends, received; /* no more operations, no more receives */
+	bool away, silent;   /* its machine is cut off: for a while, for good */
 	int64_t watches_ns;
 	uint64_t wakes_before;
 	int64_t worked_before_ns;
