@@ -15,7 +15,7 @@
 #define MOST_FAILED 12
 /* So often whoever polls in vain does that at the same pace, until it is so many times halved. */
 #define RESTS_ALIKE 64
-#define MOST_LONGER 5
+#define MOST_LONGER 2 /* operations need some looks of the other end */
 #define LONGEST_REST_NS INT64_C(20000000)
 
 /* Ends */

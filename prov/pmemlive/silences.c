@@ -183,8 +183,8 @@ static void fall_silent(struct party *party)
 {
 	sched_trace("%s is cut off", party->process.name);
 	party->silent = true;
-	cut_off(party);
 	for_conns(party, silences_flag);
+	cut_off(party);
 	sched_sleep(bound_ns());
 	if (core_rules.sockets)
 		for_conns(party, check);

@@ -137,6 +137,9 @@ static void choose_naps(void)
 	core_rules.nic = core_rules.moves_all = false;
 	world.sends = true;
 	world.plain = sched_one_in(2);
+	/* Each message may take a nap. */
+	if (core_rules.socket == 1)
+		core_rules.socket = 4;
 }
 
 static void choose_floods(void)
