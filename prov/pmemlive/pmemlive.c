@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/personality.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,8 @@
 #include "rxm.h"
 #include "scheduler.h"
 #include "world.h"
+
+#define MOST_CPU_S 120
 
 /* What a world has done, for the summary. */
 struct result {
@@ -81,6 +84,8 @@ static int try_world(uint64_t seed, const struct arguments *arguments, struct re
 		exit(2);
 	}
 	if (!child) {
+		/* What goes round without a step does not end by itself. */
+		setrlimit(RLIMIT_CPU, &(struct rlimit){MOST_CPU_S, MOST_CPU_S});
 		/* The provider warns of memory that is not persistent. */
 		if (!arguments->tells && !freopen("/dev/null", "w", stderr))
 			_exit(2);
