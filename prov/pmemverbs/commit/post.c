@@ -144,6 +144,8 @@ PMV_ALWAYS_INLINE void note_fence(const struct data *data, bool fenced)
 	struct pmv_initiator *ini = data->ini;
 
 	if (!data->posted) {
+		if (ini->owner.tx_queue)
+			pmv_queue_refuse(ini->owner.tx_queue);
 		pmv_ordering_return_fence(ini, data->fence);
 		return;
 	}

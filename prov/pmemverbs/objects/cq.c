@@ -163,6 +163,8 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 	bool works;
 	int ret = may_sleep(cq, &works);
 
+	if (!ret && pmv_queue_may_have_room(&cq->queue))
+		return -FI_EAGAIN;
 	if (!ret)
 		pmv_agent_has_left(&cq->domain->agent, &cq->queue);
 	return ret;

@@ -348,6 +348,26 @@ static inline void push_waiters(struct pmv_queue *queue, bool looking)
 		push_all(queue, looking);
 }
 
+void pmv_queue_refuse(struct pmv_queue *queue)
+{
+	atomic_store(&queue->refused, PMV_REFUSED_WAITS);
+}
+
+bool pmv_queue_may_have_room(struct pmv_queue *queue)
+{
+	int moved = PMV_REFUSED_MOVED;
+
+	return atomic_compare_exchange_strong(&queue->refused, &moved, PMV_REFUSED_NONE);
+}
+
+/* tell_refused -- data were moved: whoever was refused before may find room */
+__attribute__((noinline)) static void tell_refused(struct pmv_queue *queue)
+{
+	atomic_store(&queue->refused, PMV_REFUSED_MOVED);
+	if (atomic_exchange(&queue->armed, false))
+		pmv_queue_wake(queue);
+}
+
 void pmv_queue_progress(struct pmv_queue *queue, bool looking)
 {
 	size_t taken = 0;
@@ -368,6 +388,8 @@ void pmv_queue_progress(struct pmv_queue *queue, bool looking)
 	/* Whoever sleeps has to ask for acknowledgements, or to post. */
 	if (atomic_load(&queue->pending) > before && atomic_exchange(&queue->armed, false))
 		pmv_queue_wake(queue);
+	if (atomic_load(&queue->refused) == PMV_REFUSED_WAITS)
+		tell_refused(queue);
 	pthread_mutex_unlock(&queue->lock);
 }
 

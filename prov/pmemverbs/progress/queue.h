@@ -144,6 +144,7 @@ struct pmv_queue {
 	int core_fd;
 	int news_fd; /* core_fd's events, each once; where calls move the data */
 	atomic_bool armed;
+	atomic_int refused;      /* enum pmv_refused */
 	atomic_uint arms;        /* so often somebody was about to sleep */
 	atomic_uint sleepers;    /* so many of the application's threads are in fi_cq_sread */
 	atomic_uint raised_arms; /* when it was raised last */
@@ -236,6 +237,24 @@ bool pmv_queue_add_for(struct pmv_queue *queue, struct pmv_unread *unread, struc
 void pmv_queue_wait(struct pmv_queue *queue, struct pmv_waiter *waiter, enum pmv_pending pending);
 void pmv_queue_hurry(struct pmv_queue *queue, const struct pmv_waiter *waiter);
 void pmv_queue_unwait(struct pmv_queue *queue, struct pmv_waiter *waiter);
+
+/*
+ * A call that posts has found no room.  The application may sleep on the descriptor until there is
+ * some.  Where calls move the data, another thread may make it, and no entry tells of that, since
+ * what is injected has none.
+ */
+enum pmv_refused {
+	PMV_REFUSED_NONE,
+	PMV_REFUSED_WAITS,
+	PMV_REFUSED_MOVED, /* another thread has moved data since then: try again */
+};
+
+/*
+ * pmv_queue_refuse -- a call has found no room
+ * pmv_queue_may_have_room -- true, once: there may be some now
+ */
+void pmv_queue_refuse(struct pmv_queue *queue);
+bool pmv_queue_may_have_room(struct pmv_queue *queue);
 
 /* pmv_queue_is_armed -- may somebody sleep on the descriptor?  queue may be NULL. */
 bool pmv_queue_is_armed(struct pmv_queue *queue);

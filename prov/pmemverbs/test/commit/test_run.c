@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_run.c -- commits for all of whose parts the core has no room */
+#include <poll.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -311,5 +312,58 @@ Test(stall, keeps_trywait_from_promising_a_wakeup)
 	rig->fake.room = -1;
 	rig_expect_nothing(rig);
 	cr_expect_eq(pmv_cq_trywait(pmv_to_cq(rig->cq)), 0);
+	rig_close(rig);
+}
+
+/* is_ready -- the descriptor: trywait has said that it may be waited for */
+static bool is_ready(struct rig *rig)
+{
+	struct pollfd fd = {.fd = pmv_to_cq(rig->cq)->queue.epoll_fd, .events = POLLIN};
+
+	return poll(&fd, 1, 0) == 1;
+}
+
+/* What is injected has no entry, and the thread that makes room is another one. */
+static void expect_to_hear_of_room(struct rig *rig)
+{
+	struct pmv_cq *cq = pmv_to_cq(rig->cq);
+
+	cr_expect_eq(pmv_cq_trywait(cq), 0, "nothing has moved");
+	cr_expect_not(is_ready(rig));
+	pmv_queue_progress(&cq->queue, false);
+	cr_expect(is_ready(rig));
+	cr_expect_eq(pmv_cq_trywait(cq), -FI_EAGAIN, "there may be room");
+	cr_expect_eq(pmv_cq_trywait(cq), 0, "once");
+	pmv_queue_progress(&cq->queue, false);
+	cr_expect_not(is_ready(rig));
+}
+
+Test(stall, of_what_is_injected_ends_when_another_thread_has_moved_data)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.wait_obj = FI_WAIT_FD});
+
+	cr_expect_eq(pmv_cq_trywait(pmv_to_cq(rig->cq)), 0);
+	rig->fake.room = 0;
+	refused(fi_inject(rig->ep, data, 8, 0), FI_EAGAIN);
+	expect_to_hear_of_room(rig);
+	refused(fi_inject_write(rig->ep, data, 8, 0, ADDR, KEY_MHP), FI_EAGAIN);
+	expect_to_hear_of_room(rig);
+	refused(rig_write(rig, KEY_MHP, CONTEXT(1)), FI_EAGAIN);
+	expect_to_hear_of_room(rig);
+	refused(rig_commit(rig, KEY_MHP, CONTEXT(1), 0), FI_EAGAIN);
+	expect_to_hear_of_room(rig);
+	rig_close(rig);
+}
+
+Test(stall, of_what_is_injected_may_end_before_the_application_sleeps)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.wait_obj = FI_WAIT_FD});
+	struct pmv_cq *cq = pmv_to_cq(rig->cq);
+
+	rig->fake.room = 0;
+	refused(fi_inject(rig->ep, data, 8, 0), FI_EAGAIN);
+	pmv_queue_progress(&cq->queue, false);
+	cr_expect_eq(pmv_cq_trywait(cq), -FI_EAGAIN);
+	cr_expect_eq(pmv_cq_trywait(cq), 0);
 	rig_close(rig);
 }
