@@ -102,6 +102,8 @@ provider_sources = \
 	prov/pmemverbs/progress/queue.h \
 	prov/pmemverbs/progress/ready.c \
 	prov/pmemverbs/progress/ready.h \
+	prov/pmemverbs/progress/signal.c \
+	prov/pmemverbs/progress/signal.h \
 	prov/pmemverbs/progress/unread.c \
 	prov/pmemverbs/progress/unread.h \
 	prov/pmemverbs/agent/agent.c \

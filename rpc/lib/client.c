@@ -479,7 +479,7 @@ int rpc_client_poll(struct pmemrpc_client *client, int timeout_ms)
 
 /*
  * take_rest -- what is behind so many entries.  If there was room for more, another look would most
- * often find nothing, and hold up the caller's next call: over tcp it takes two system calls.  The
+ * often find nothing, and hold up the caller's next call: over tcp it takes a system call.  The
  * next look finds what there is, and who wants to sleep asks pmemrpc_trywait first.
  */
 static int take_rest(struct pmemrpc_client *client, int ret)

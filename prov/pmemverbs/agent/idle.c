@@ -128,14 +128,16 @@ static bool add_edges(struct pmv_agent *agent, struct pmv_queue *queue)
 
 	if (!queue->edges && !epoll_ctl(agent->edges_fd, EPOLL_CTL_ADD, queue->core_fd, &event))
 		queue->edges = true;
-	return queue->edges;
+	return queue->edges && !pmv_queue_hold(queue);
 }
 
 /* drop_edges -- its events end no sleep any more: who reads it moves the data */
 static void drop_edges(struct pmv_agent *agent, struct pmv_queue *queue)
 {
-	if (queue->edges && !epoll_ctl(agent->edges_fd, EPOLL_CTL_DEL, queue->core_fd, NULL))
-		queue->edges = false;
+	if (!queue->edges || epoll_ctl(agent->edges_fd, EPOLL_CTL_DEL, queue->core_fd, NULL))
+		return;
+	queue->edges = false;
+	pmv_queue_let_go(queue);
 }
 
 /* note_arms -- was the application about to sleep since the last look: does it come back? */

@@ -24,8 +24,8 @@
  * acknowledge what it has placed: it takes one request from the stream at a time, and queues the
  * acknowledgement when the last byte is copied (1.17: tcpx_process_remote_write, 2.1:
  * xnet_complete_rx).  So an acknowledgement says that all earlier writes are placed, too.
- * An entry that nobody needs costs tcp two system calls where its queue can be waited for, and
- * wakes whoever sleeps.  verbs has none for a request without FI_COMPLETION that fails.
+ * An entry that nobody needs wakes whoever sleeps on tcp's queue, and may cost two system calls
+ * (signal.h).  verbs has none for a request without FI_COMPLETION that fails.
  * verbs has room for 55 bytes of CM data, and native for as many; tcp has 256.  Both of them have
  * keys of regions that the NIC chooses; tcp takes those that it is given.
  * native: pmemrdma (prov/pmemrdma), on the devices that verbs uses.
@@ -48,7 +48,8 @@ static const struct pmv_core cores[] = {
 	 .needs_cqs = true,
 	 .uses_sockets = true,
 	 .proves = true,
-	 .takes_keys = true},
+	 .takes_keys = true,
+	 .signals_until = FI_VERSION(1, 18)},
 	{.name = "pmemrdma",
 	 .setting = "native",
 	 .ops = &pmv_engine_libfabric,

@@ -413,12 +413,15 @@ ssize_t pmv_queue_read(struct pmv_queue *queue, void *buf, size_t count)
 	ssize_t ret = 0;
 
 	pthread_mutex_lock(&queue->lock);
+	pmv_signal_read(&queue->signal);
 	do {
 		if (atomic_load(&queue->num_ready))
 			ret = read_ready(queue, buf, count);
 		if (ret)
 			break;
 		ret = poll_core(queue, buf, count);
+		if (ret > 0)
+			pmv_signal_found(&queue->signal);
 		if (ret > 0)
 			ret = filter(queue, buf, ret);
 		else if (ret == -FI_EAVAIL)
@@ -443,10 +446,37 @@ bool pmv_queue_is_armed(struct pmv_queue *queue)
 	return queue && atomic_load(&queue->armed);
 }
 
+/* change_signal -- if there is one; 0 or a negative errno */
+static int change_signal(struct pmv_queue *queue, int (*change)(struct pmv_signal *signal))
+{
+	int ret;
+
+	if (queue->signal.fd < 0)
+		return 0;
+	pthread_mutex_lock(&queue->lock);
+	ret = change(&queue->signal);
+	pthread_mutex_unlock(&queue->lock);
+	return ret;
+}
+
+int pmv_queue_hold(struct pmv_queue *queue)
+{
+	return change_signal(queue, pmv_signal_hold);
+}
+
+void pmv_queue_let_go(struct pmv_queue *queue)
+{
+	change_signal(queue, pmv_signal_let_go);
+}
+
 int pmv_queue_arm(struct pmv_queue *queue)
 {
 	uint64_t raised;
+	int ret;
 
+	ret = change_signal(queue, pmv_signal_arm);
+	if (ret)
+		return ret;
 	/* Before the caller looks at the list: an entry that comes later raises it again. */
 	if (read(queue->wake_fd, &raised, sizeof(raised)) < 0 && errno != EAGAIN)
 		return -errno;
@@ -546,6 +576,7 @@ int pmv_queue_open(struct pmv_queue *queue, bool has_fd, bool waitable)
 	queue->ops = queue->engine->core->ops;
 	queue->counts_reads = queue->engine->core->manual_progress || waitable;
 	queue->epoll_fd = queue->wake_fd = queue->core_fd = queue->news_fd = -1;
+	queue->signal.fd = -1;
 	/* The first entry raises it for those, too, who forget to arm it. */
 	atomic_init(&queue->raised_arms, UINT_MAX);
 	pmv_ready_open(queue);
@@ -559,6 +590,8 @@ int pmv_queue_open(struct pmv_queue *queue, bool has_fd, bool waitable)
 		ret = -FI_ENOMEM;
 	if (!ret && has_fd)
 		ret = fi_control(&queue->core_fid->fid, FI_GETWAIT, &queue->core_fd);
+	if (!ret && has_fd && FI_VERSION_LT(fi_version(), queue->engine->core->signals_until))
+		pmv_signal_find(&queue->signal, queue->core_fd);
 	if (!ret && waitable)
 		ret = make_waitable(queue);
 	if (ret)

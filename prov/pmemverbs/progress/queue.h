@@ -61,6 +61,7 @@
 #include <rdma/fi_eq.h>
 
 #include "progress/op.h"
+#include "progress/signal.h"
 
 struct pmv_engine;
 struct pmv_engine_ops;
@@ -142,7 +143,8 @@ struct pmv_queue {
 	int epoll_fd; /* core_fd and wake_fd; -1: no wait object */
 	int wake_fd;
 	int core_fd;
-	int news_fd; /* core_fd's events, each once; where calls move the data */
+	int news_fd;              /* core_fd's events, each once; where calls move the data */
+	struct pmv_signal signal; /* under the lock; its fd is constant */
 	atomic_bool armed;
 	atomic_int refused;      /* enum pmv_refused */
 	atomic_uint arms;        /* so often somebody was about to sleep */
@@ -271,6 +273,14 @@ int pmv_queue_arm(struct pmv_queue *queue);
  */
 int pmv_queue_ignore(struct pmv_queue *queue);
 int pmv_queue_listen(struct pmv_queue *queue);
+
+/*
+ * pmv_queue_hold -- the agent's thread gets the events of the core's descriptor, and may sleep on
+ *   it; 0 or a negative fi_errno
+ * pmv_queue_let_go -- it does not any more
+ */
+int pmv_queue_hold(struct pmv_queue *queue);
+void pmv_queue_let_go(struct pmv_queue *queue);
 
 /*
  * pmv_queue_await_news -- as poll(2), but the core's descriptor counts only for what comes from now

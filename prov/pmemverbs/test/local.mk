@@ -9,7 +9,7 @@ TESTS = \
 	test_admission test_keys test_noise test_replay test_ticket test_ticket_client test_ticket_link test_ticket_server \
 	test_blocks test_detect test_detect_stack test_direct test_dirty test_file test_file_part test_guard test_key test_ring \
 	test_info test_info_entries test_length \
-	test_op test_queue \
+	test_op test_queue test_signal \
 	test_direct_sync test_flush test_flush_effect test_agent test_chain test_complaint test_hint test_idle test_idle_plan test_status_query test_mailbox test_quiet test_receive_tracker test_region test_region_sync \
 	test_queues test_rma_event test_service test_syncing test_thread test_thread_start test_wire test_writeback \
 	test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
@@ -30,7 +30,8 @@ libtesting_la_SOURCES = $(testcore_sources) \
 	%D%/support/fake_impl.h \
 	%D%/support/fake_objects.c \
 	%D%/support/pair.c %D%/support/pair.h \
-	%D%/support/rig.c %D%/support/rig.h
+	%D%/support/rig.c %D%/support/rig.h \
+	%D%/support/signal_pair.h
 mem_system_sources = %D%/support/mem_system.c %D%/support/mem_system.h
 drive_sources = %D%/support/drive.c %D%/support/drive.h
 chain_sources = %D%/objects/chain.c %D%/objects/chain.h
@@ -81,6 +82,7 @@ test_length_SOURCES = %D%/engine/test_length.c
 # progress/
 test_op_SOURCES = %D%/progress/test_op.c %D%/progress/test_op_errors.c
 test_queue_SOURCES = %D%/progress/test_queue.c
+test_signal_SOURCES = %D%/progress/test_signal.c
 
 # agent/
 test_direct_sync_SOURCES = %D%/agent/test_direct_sync.c $(drive_sources)

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "test/agent/idle_scene.h"
+#include "test/support/signal_pair.h"
 
 Test(idle, thread_rests_until_the_reads_of_a_queue_have_stopped)
 {
@@ -19,6 +20,30 @@ Test(idle, thread_rests_until_the_reads_of_a_queue_have_stopped)
 	rounds_until(scene.now + MS);
 	cr_expect(awaits(scene.cqs[0]));
 	scene_end();
+}
+
+/* What wakes sleepers is masked while they read. */
+Test(idle, thread_has_a_queue_wake_it_before_it_awaits_its_events)
+{
+	struct pmv_signal *mask;
+	struct signal_pair pair;
+
+	scene_begin(1, 100 * MS);
+	mask = &pmv_to_cq(scene.cqs[0])->queue.signal;
+	signal_pair_open(&pair);
+	signal_pair_raise(&pair);
+	pmv_signal_find(mask, pair.epoll_fd);
+	/* It awaits them at first, and then not any more. */
+	rounds_until(scene.until[0] - MS);
+	cr_assert_not(awaits(scene.cqs[0]));
+	for (unsigned int i = 0; i < PMV_SIGNAL_FINDS; i++)
+		pmv_signal_found(mask);
+	cr_expect_not(signal_pair_wakes(&pair));
+	rounds_until(scene.until[0] + 3 * MS);
+	cr_assert(awaits(scene.cqs[0]));
+	cr_expect(signal_pair_wakes(&pair));
+	scene_end();
+	signal_pair_close(&pair);
 }
 
 static void raise_other_queue(void)

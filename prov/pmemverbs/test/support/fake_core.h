@@ -71,6 +71,7 @@ struct fake {
 	struct fi_info *domain_info; /* what the core's objects were opened with */
 	struct fi_info *ep_info;
 	size_t cq_size;
+	bool paired;        /* queues that are opened have a pair of sockets in their descriptor */
 	size_t max_cq_size; /* longer ones are refused; 0: any is fine */
 
 	int room;           /* transmit operations accepted from now on; -1: no limit */

@@ -8,7 +8,8 @@
 struct fake_cq {
 	struct testcore_cq core;
 	struct fake *fake;
-	int fd; /* -1: no wait object */
+	int fd;      /* -1: no wait object */
+	int pair[2]; /* what is in it; 0: nothing */
 };
 
 struct fake_ep {

@@ -13,6 +13,7 @@
 #include <rdma/fi_errno.h>
 
 #include "fake_impl.h"
+#include "signal_pair.h"
 #include "testcore/fid.h"
 
 /* Completion queues */
@@ -83,6 +84,10 @@ static int cq_close(struct fid *fid)
 		return -FI_EIO;
 	if (cq->fd >= 0)
 		close(cq->fd);
+	if (cq->pair[1]) {
+		close(cq->pair[0]);
+		close(cq->pair[1]);
+	}
 	cq->fake->open_objects--;
 	testcore_cq_destroy(&cq->core);
 	free(cq);
@@ -105,6 +110,17 @@ static struct fi_ops cq_fi_ops = {
 	.control = cq_control,
 };
 
+/* open_pair -- a descriptor as libfabric's tcp has */
+static int open_pair(struct fake_cq *cq)
+{
+	struct signal_pair pair;
+
+	signal_pair_open(&pair);
+	cq->pair[0] = pair.fds[0];
+	cq->pair[1] = pair.fds[1];
+	return pair.epoll_fd;
+}
+
 static int domain_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **fid,
 			  void *context)
 {
@@ -122,7 +138,9 @@ static int domain_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, st
 	testcore_cq_init(&cq->core, attr, &cq_fi_ops, context);
 	cq->core.fid.ops = &cq_ops;
 	cq->fake = fake;
-	cq->fd = attr->wait_obj == FI_WAIT_NONE ? -1 : eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	cq->fd = attr->wait_obj == FI_WAIT_NONE ? -1
+		 : fake->paired                 ? open_pair(cq)
+						: eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	fake->cq_size = attr->size;
 	fake->open_objects++;
 	*fid = &cq->core.fid;
