@@ -172,6 +172,63 @@ static int wait_fd_many(struct fx *fx)
 	return linger(link, 20) || remote_same(fx, remote) ? -1 : 0;
 }
 
+/* Posts a write while another thread sleeps. */
+struct poster {
+	struct link *link;
+	struct write write;
+	struct op *op;
+	int ret;
+};
+
+static void *post_later(void *arg)
+{
+	struct poster *poster = arg;
+
+	pause_ms(200);
+	poster->ret = write_at(poster->link, &poster->write, &poster->op);
+	return NULL;
+}
+
+/* sleep_and_post -- nothing comes from the peer: the call of another thread ends the sleep */
+static int sleep_and_post(struct fx *fx, struct poster *poster)
+{
+	struct fi_cq_data_entry entry;
+	uint64_t start = now_ns();
+	pthread_t thread;
+	ssize_t ret;
+
+	if (pthread_create(&thread, NULL, post_later, poster))
+		return failed(fx, "no thread");
+	ret = fi_cq_sread(poster->link->conn.txcq, &entry, 1, NULL, 30000);
+	pthread_join(thread, NULL);
+	if (poster->ret)
+		return -1;
+	if (expect(fx, ret == 1, "fi_cq_sread: %zd entries of 1", ret) ||
+	    expect(fx, entry.op_context == poster->op, "a completion of another operation"))
+		return -1;
+	return expect(fx, ms_since(start) < 25000, "the completion has not ended the sleep");
+}
+
+/* Who has polled for long, and finds what it waits for each time, sleeps as well as others */
+static int sread_after_polling(struct fx *fx)
+{
+	struct link *link = waiting_link(fx, FI_WAIT_UNSPEC);
+	struct remote *remote = link ? pmem_region(fx, 65536) : NULL;
+	struct poster poster = {.link = link,
+				.write = {.remote = remote, .len = 64, .flags = FI_COMPLETION}};
+	struct op *op;
+
+	if (!remote)
+		return -1;
+	for (unsigned int i = 0; i < 150; i++) {
+		poster.write.offset = i * 64;
+		if (i % 50 == 49 ? sleep_and_post(fx, &poster)
+				 : write_at(link, &poster.write, &op) || await(link, op))
+			return -1;
+	}
+	return remote_same(fx, remote);
+}
+
 static void *signal_later(void *cq)
 {
 	pause_ms(100);
@@ -272,6 +329,7 @@ const struct test_case wait_cases[] = {
 	{"sread_timeout", sread_timeout},
 	{"sread_commit", sread_commit},
 	{"sread_error", sread_error},
+	{"sread_after_polling", sread_after_polling},
 	{"wait_fd", wait_fd},
 	{"wait_fd_many", wait_fd_many},
 	{"cq_signal", cq_signal},
