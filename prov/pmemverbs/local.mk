@@ -106,6 +106,7 @@ provider_sources = \
 	prov/pmemverbs/progress/signal.h \
 	prov/pmemverbs/progress/unread.c \
 	prov/pmemverbs/progress/unread.h \
+	prov/pmemverbs/progress/wait.c \
 	prov/pmemverbs/agent/agent.c \
 	prov/pmemverbs/agent/agent.h \
 	prov/pmemverbs/agent/calls.c \

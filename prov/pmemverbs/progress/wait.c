@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* wait.c -- descriptors of queues, and what makes them ready; queue.h says what each call is for */
+#include "progress/queue.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+#include "memory/guard.h"
+
+bool pmv_queue_is_armed(struct pmv_queue *queue)
+{
+	return queue && atomic_load(&queue->armed);
+}
+
+/* change_signal -- if there is one; 0 or a negative errno */
+static int change_signal(struct pmv_queue *queue, int (*change)(struct pmv_signal *signal))
+{
+	int ret;
+
+	if (queue->signal.fd < 0)
+		return 0;
+	pthread_mutex_lock(&queue->lock);
+	ret = change(&queue->signal);
+	pthread_mutex_unlock(&queue->lock);
+	return ret;
+}
+
+int pmv_queue_hold(struct pmv_queue *queue)
+{
+	return change_signal(queue, pmv_signal_hold);
+}
+
+void pmv_queue_let_go(struct pmv_queue *queue)
+{
+	change_signal(queue, pmv_signal_let_go);
+}
+
+int pmv_queue_arm(struct pmv_queue *queue)
+{
+	uint64_t raised;
+	int ret;
+
+	ret = change_signal(queue, pmv_signal_arm);
+	if (ret)
+		return ret;
+	/* Before the caller looks at the list: an entry that comes later raises it again. */
+	if (read(queue->wake_fd, &raised, sizeof(raised)) < 0 && errno != EAGAIN)
+		return -errno;
+	atomic_store(&queue->armed, true);
+	atomic_fetch_add(&queue->arms, 1);
+	return 0;
+}
+
+static int set_core_events(struct pmv_queue *queue, uint32_t events)
+{
+	struct epoll_event event = {.events = events};
+
+	return epoll_ctl(queue->epoll_fd, EPOLL_CTL_MOD, queue->core_fd, &event) ? -errno : 0;
+}
+
+int pmv_queue_ignore(struct pmv_queue *queue)
+{
+	return set_core_events(queue, 0);
+}
+
+int pmv_queue_listen(struct pmv_queue *queue)
+{
+	return set_core_events(queue, EPOLLIN);
+}
+
+int pmv_queue_await_news(struct pmv_queue *queue, int timeout_ms)
+{
+	struct pollfd fds[] = {
+		{.fd = queue->wake_fd, .events = POLLIN},
+		{.fd = queue->news_fd, .events = POLLIN},
+	};
+	struct epoll_event event;
+	int ret = poll(fds, 2, timeout_ms);
+
+	if (ret > 0 && fds[1].revents)
+		epoll_wait(queue->news_fd, &event, 1, 0);
+	return ret;
+}
+
+int pmv_queue_trywait(struct pmv_queue *queue)
+{
+	struct fid *fid = &queue->core_fid->fid;
+	int ret;
+
+	/* Some cores move data here, too. */
+	pmv_guard_enter();
+	ret = fi_trywait(queue->engine->fabric_fid, &fid, 1);
+	pmv_guard_leave();
+	return ret;
+}
