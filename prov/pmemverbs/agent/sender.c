@@ -6,17 +6,12 @@
 
 #include <rdma/fi_errno.h>
 
+#include "agent/idle_plan.h"
 #include "agent/kick.h"
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "progress/op.h"
 #include "progress/queue.h"
-
-/* Without an acknowledgement hints are repeated: this long after the request, then less often. */
-#define HINT_WAIT_NS 1000000
-/* An agent that was woken looks for at least this long. */
-#define HINT_HOLDS_NS 50000
-#define LONGEST_HINT_WAIT_NS 100000000
 
 /* hint_of_request -- a request was posted: wake the agent up, if it may be asleep */
 static void hint_of_request(struct pmv_sender *sender)
@@ -27,12 +22,12 @@ static void hint_of_request(struct pmv_sender *sender)
 		return;
 	now = pmv_clock_ns();
 	sender->sent_ns[sender->sent % PMV_SLOTS] = now;
-	atomic_store(&sender->hint_wait_ns, HINT_WAIT_NS);
-	atomic_store(&sender->hint_again_ns, now + HINT_WAIT_NS);
+	atomic_store(&sender->hint_wait_ns, PMV_IDLE_HINT_AGAIN_NS);
+	atomic_store(&sender->hint_again_ns, now + PMV_IDLE_HINT_AGAIN_NS);
 	if (now < sender->awake_ns)
 		return;
 	pmv_link_hint(sender->link, false);
-	sender->awake_ns = now + HINT_HOLDS_NS;
+	sender->awake_ns = now + PMV_IDLE_LEAST_WINDOW_NS;
 }
 
 void pmv_sender_hint_again(struct pmv_sender *sender, int64_t now)
@@ -43,7 +38,7 @@ void pmv_sender_hint_again(struct pmv_sender *sender, int64_t now)
 	if (!sender->link->hint_peer.len || now < again ||
 	    !atomic_compare_exchange_strong(&sender->hint_again_ns, &again, now + wait))
 		return;
-	if (wait < LONGEST_HINT_WAIT_NS)
+	if (wait < PMV_IDLE_LONGEST_HINT_AGAIN_NS)
 		atomic_store(&sender->hint_wait_ns, 2 * wait);
 	pmv_link_hint(sender->link, false);
 }

@@ -26,7 +26,7 @@ bool pmv_agent_wake_sleepers(struct pmv_agent *agent)
 	if (!atomic_exchange(&agent->watched, false))
 		return false;
 	now = pmv_clock_ns();
-	all = now - agent->woke_ns > PMV_IDLE_LOSS_WAKE_NS;
+	all = now - agent->woke_ns > PMV_IDLE_LOSS_NS;
 	if (all)
 		agent->woke_ns = now;
 	for (int i = 0; i < 2; i++) {

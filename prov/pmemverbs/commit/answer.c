@@ -4,15 +4,13 @@
 
 #include <rdma/fi_errno.h>
 
+#include "agent/idle_plan.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "commit/flush_request.h"
 #include "commit/interpreter.h"
 #include "commit/post.h"
 #include "commit/request.h"
-
-/* After this time without an acknowledgement a probe finds out whether the peer is there. */
-#define PROBE_NS INT64_C(200000000)
 
 static int fault_errno(enum pmv_fault fault)
 {
@@ -127,7 +125,7 @@ void pmv_answer_probe_now(struct pmv_initiator *ini)
 	ssize_t ret;
 
 	pmv_sender_hint_again(&mailbox->sender, now);
-	if (atomic_load(&ini->probing) || now - ini->heard_ns < PROBE_NS)
+	if (atomic_load(&ini->probing) || now - ini->heard_ns < PMV_IDLE_LOSS_NS)
 		return;
 	ret = post_own(ini, &ini->probing, post_probe);
 	if (ret == -FI_EAGAIN)

@@ -43,7 +43,7 @@
 #define LONGEST_NAP_MS 10
 
 /* While acknowledgements are missing somebody has to find out that none will come. */
-#define LOSS_POLL_MS 200
+#define LOSS_POLL_MS (PMV_IDLE_LOSS_NS / 1000000)
 
 /* The application's calls */
 
