@@ -191,7 +191,7 @@ static void committed(struct pmemrpc_client *client, const struct rpc_posted *la
 	for (unsigned int i = 0; i < last->covers; i++)
 		posted_at(client, sequence - i)->pending = false;
 	client->commits--;
-	client->vain = 0;
+	client->fruitless = 0;
 	rpc_client_free(client);
 	rpc_client_durable(client, sequence);
 }
@@ -365,7 +365,7 @@ static int take_reply(struct pmemrpc_client *client, const struct rpc_buffer *bu
 		memcpy(call->reply, data,
 		       call->reply_len < call->reply_size ? call->reply_len : call->reply_size);
 	client->executed = sequence;
-	client->vain = 0;
+	client->fruitless = 0;
 	if (type == RPC_MSG_REPLY && sequence > client->kept) {
 		client->kept = sequence;
 		client->kept_position =

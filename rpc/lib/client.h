@@ -50,12 +50,13 @@ struct pmemrpc_client {
 	bool greeted;                       /* it has arrived */
 	bool forgetting;                    /* it is what is waited for */
 	bool connected;
-	bool over;         /* the connection has ended, and its last messages are being read */
-	bool lived;        /* it was connected before */
-	unsigned int vain; /* connections, one behind the other, on which nothing came of a call */
-	int64_t tried_ms;  /* when the last attempt to connect was over */
-	int refused;       /* what the provider does not do on any connection to this server */
-	uint64_t process;  /* random: another client with this identity has another one */
+	bool over;  /* the connection has ended, and its last messages are being read */
+	bool lived; /* it was connected before */
+	/* Connections, one behind the other, on which nothing came of a call. */
+	unsigned int fruitless;
+	int64_t tried_ms; /* when the last attempt to connect was over */
+	int refused;      /* what the provider does not do on any connection to this server */
+	uint64_t process; /* random: another client with this identity has another one */
 
 	struct rpc_spin spin;
 

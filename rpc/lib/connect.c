@@ -400,16 +400,16 @@ static int attempt(struct pmemrpc_client *client, int64_t end)
 }
 
 /*
- * take_pause -- since the last attempt, if so many behind one another were in vain; no longer than
- * leaves time for the next one
+ * take_pause -- since the last attempt, if so many behind one another were fruitless; no longer
+ * than leaves time for the next one
  */
-static void take_pause(const struct pmemrpc_client *client, unsigned int vain, int64_t end)
+static void take_pause(const struct pmemrpc_client *client, unsigned int fruitless, int64_t end)
 {
 	int64_t now = rpc_now_ms(), pause_ms = PAUSE_MS;
 
-	if (!vain)
+	if (!fruitless)
 		return;
-	while (--vain && pause_ms < MAX_PAUSE_MS)
+	while (--fruitless && pause_ms < MAX_PAUSE_MS)
 		pause_ms *= 2;
 	pause_ms -= now - client->tried_ms;
 	if (pause_ms > (end - now) / 2)
@@ -420,21 +420,21 @@ static void take_pause(const struct pmemrpc_client *client, unsigned int vain, i
 
 /*
  * keep_trying -- try again as long as nobody listens, or the server has no room.  A connection on
- * which nothing came of a call was in vain, too: whatever has ended it may end the next one as
- * soon. The first one may have had no calls.
+ * which nothing came of a call was fruitless, too: whatever has ended it may end the next one as
+ * soon.  The first one may have had no calls.
  */
 static int keep_trying(struct pmemrpc_client *client, int timeout_ms)
 {
-	unsigned int vain = client->vain ? client->vain - 1 : 0;
+	unsigned int fruitless = client->fruitless ? client->fruitless - 1 : 0;
 	int64_t end = rpc_now_ms() + timeout_ms;
 
-	for (;; vain++) {
+	for (;; fruitless++) {
 		int ret;
 
-		take_pause(client, vain, end);
+		take_pause(client, fruitless, end);
 		ret = attempt(client, end);
 		client->tried_ms = rpc_now_ms();
-		client->vain += !ret;
+		client->fruitless += !ret;
 		if ((ret != -FI_ECONNREFUSED && ret != -FI_ENOTCONN) || client->tried_ms >= end)
 			return ret;
 	}

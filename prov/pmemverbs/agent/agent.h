@@ -112,9 +112,9 @@ void pmv_agent_detach(struct pmv_agent *agent, struct pmv_receiver *receiver, bo
 /* pmv_agent_forget -- its endpoint is closed: drop everything that refers to the mailbox */
 void pmv_agent_forget(struct pmv_agent *agent, struct pmv_receiver *receiver);
 /*
- * pmv_agent_join -- a queue was opened: where the core moves data in calls only, it is driven
- * whatever its endpoints' peers are
- * pmv_agent_leave -- it is driven no more, and the thread does not use it
+ * pmv_agent_join -- a queue was opened: where the core moves data in calls only, the thread
+ * moves those of this queue, whatever its endpoints' peers are
+ * pmv_agent_leave -- the thread does not use it any more
  */
 void pmv_agent_join(struct pmv_agent *agent, struct pmv_queue *queue);
 void pmv_agent_leave(struct pmv_agent *agent, struct pmv_queue *queue);

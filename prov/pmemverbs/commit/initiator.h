@@ -146,9 +146,11 @@ struct pmv_initiator {
 	/* Operations that have failed, as long as the application has not read so.  NULL: no memory
 	 */
 	struct pmv_unread *failures;
-	/* One has failed, and the application reads no entry of it here: the next fence tells it.
+	/*
+	 * One has failed, and the application reads no entry of it here: the next fenced operation
+	 * is refused in its place.
 	 */
-	atomic_bool unheard;
+	atomic_bool untold_failure;
 
 	pthread_mutex_t lock;        /* of all below, and of the mailbox's sending half */
 	struct pmv_op_list stalled;  /* operations that wait for room, in order */
@@ -222,7 +224,8 @@ static inline bool pmv_initiator_fits(const struct pmv_initiator *ini, uint64_t 
  */
 static inline bool pmv_initiator_may_fence(struct pmv_initiator *ini)
 {
-	return !(atomic_load(&ini->unheard) && atomic_exchange(&ini->unheard, false)) &&
+	return !(atomic_load(&ini->untold_failure) &&
+		 atomic_exchange(&ini->untold_failure, false)) &&
 	       (!ini->failures || !pmv_unread_count(ini->failures));
 }
 

@@ -32,7 +32,7 @@
  * may be long.
  */
 #define LOOK_BEFORE_SLEEP_NS 40000
-#define MOST_UNLOOKED 255
+#define MOST_SKIPS 255
 
 /*
  * In tcp of libfabric 1.17, as long as a message finds no receive, fi_trywait says that there is
@@ -170,10 +170,10 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 	return ret;
 }
 
-/* looks_in_vain -- so often that the next look can wait */
-static bool looks_in_vain(struct pmv_cq *cq)
+/* looks_uselessly -- so often that the next look can wait */
+static bool looks_uselessly(struct pmv_cq *cq)
 {
-	return atomic_load(&cq->vain_looks) >= atomic_load(&cq->patience);
+	return atomic_load(&cq->useless_looks) >= atomic_load(&cq->patience);
 }
 
 /*
@@ -186,9 +186,9 @@ static int await_event(struct pmv_cq *cq, bool works, int timeout)
 	unsigned int patience = atomic_load(&cq->patience);
 	int ret, nap = (int) (PMV_IDLE_MOST_PATIENCE / patience);
 
-	if (!works && !looks_in_vain(cq))
+	if (!works && !looks_uselessly(cq))
 		return poll(&fd, 1, timeout);
-	atomic_store(&cq->vain_looks, 0);
+	atomic_store(&cq->useless_looks, 0);
 	if (!works && !poll(&fd, 1, 0)) {
 		atomic_store(&cq->patience, PMV_IDLE_MOST_PATIENCE);
 		return poll(&fd, 1, timeout);
@@ -206,9 +206,9 @@ static int await_event(struct pmv_cq *cq, bool works, int timeout)
 static void count_look(struct pmv_cq *cq, ssize_t ret)
 {
 	if (ret > 0)
-		atomic_store_explicit(&cq->vain_looks, 0, memory_order_relaxed);
+		atomic_store_explicit(&cq->useless_looks, 0, memory_order_relaxed);
 	else if (cq->queue.engine->core->manual_progress)
-		atomic_fetch_add_explicit(&cq->vain_looks, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&cq->useless_looks, 1, memory_order_relaxed);
 }
 
 /* How a call waits. */
@@ -237,7 +237,7 @@ static int wait_for_entries(struct pmv_cq *cq, int64_t left, struct wait *wait)
 	}
 	ret = may_sleep(cq, &works);
 	wait->works |= works;
-	if (ret && !(works && looks_in_vain(cq)))
+	if (ret && !(works && looks_uselessly(cq)))
 		return ret == -FI_EAGAIN ? 0 : ret;
 	if (pmv_queue_pending(&cq->queue) && (timeout < 0 || timeout > LOSS_POLL_MS))
 		timeout = LOSS_POLL_MS;
@@ -278,22 +278,23 @@ static bool sleeps_alone(struct pmv_cq *cq)
 static void begin_look(struct pmv_cq *cq, struct look *look)
 {
 	struct pmv_looked *looked = &cq->looked[pmv_queue_pending(&cq->queue) == PMV_PENDING_ACKS];
-	unsigned unlooked = atomic_load(&looked->unlooked);
+	unsigned skips_left = atomic_load(&looked->skips_left);
 
 	look->before_sleep = looked;
 	look->until_ns = pmv_clock_ns() + LOOK_BEFORE_SLEEP_NS;
-	look->on = !unlooked && sleeps_alone(cq);
-	if (unlooked)
-		atomic_store(&looked->unlooked, unlooked - 1);
+	look->on = !skips_left && sleeps_alone(cq);
+	if (skips_left)
+		atomic_store(&looked->skips_left, skips_left - 1);
 }
 
-static void was_in_vain(struct pmv_looked *looked)
+/* skip_next_looks -- the last one was in vain */
+static void skip_next_looks(struct pmv_looked *looked)
 {
-	unsigned in_vain = atomic_load(&looked->in_vain);
+	unsigned skips = atomic_load(&looked->skips);
 
-	in_vain = in_vain < MOST_UNLOOKED ? 2 * in_vain + 1 : MOST_UNLOOKED;
-	atomic_store(&looked->in_vain, in_vain);
-	atomic_store(&looked->unlooked, in_vain);
+	skips = skips < MOST_SKIPS ? 2 * skips + 1 : MOST_SKIPS;
+	atomic_store(&looked->skips, skips);
+	atomic_store(&looked->skips_left, skips);
 }
 
 /*
@@ -318,7 +319,7 @@ static bool goes_on_looking(struct pmv_cq *cq, struct look *look)
 		return look->on;
 	look->on = false;
 	if (look->before_sleep)
-		was_in_vain(look->before_sleep);
+		skip_next_looks(look->before_sleep);
 	return false;
 }
 
@@ -346,7 +347,7 @@ static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, struct 
 			return got ? (ssize_t) got : ret;
 		if (got && got >= wanted) {
 			if (look.on && look.before_sleep)
-				atomic_store(&look.before_sleep->in_vain, 0);
+				atomic_store(&look.before_sleep->skips, 0);
 			return got;
 		}
 		if ((wait->timeout >= 0 && left <= 0) || is_signaled(cq, heeded))

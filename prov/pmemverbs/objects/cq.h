@@ -9,8 +9,8 @@
 
 /* Have looks before a sleep paid lately?  (cq.c) */
 struct pmv_looked {
-	atomic_uint unlooked; /* so many waits do without, as the last look was in vain */
-	atomic_uint in_vain;  /* so many did then; 0: it was not */
+	atomic_uint skips_left; /* so many of the next waits sleep without a look */
+	atomic_uint skips; /* so many were added for the last look; 0: it has found something */
 };
 
 struct pmv_cq {
@@ -24,7 +24,7 @@ struct pmv_cq {
 	atomic_uint heeded;          /* ... and those that some fi_cq_sread has returned for */
 	struct pmv_looked looked[2]; /* of waits for entries, and for acknowledgements */
 	/* Where calls move the data: */
-	atomic_uint vain_looks;           /* since the last entry, or nap */
+	atomic_uint useless_looks;        /* since the last entry, or nap */
 	atomic_uint patience;             /* behind so many it naps */
 	struct pmv_ep *_Atomic closed_ep; /* freed with the next one, or the queue: ep.c */
 };

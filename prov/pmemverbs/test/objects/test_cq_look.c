@@ -172,17 +172,17 @@ Test(cq_look, goes_on_after_what_was_no_entry)
 	fake_time.others = true;
 	for (int in_calls = 0; in_calls < 2; in_calls++) {
 		pair->home->core.manual_progress = in_calls;
-		atomic_store(&looked->unlooked, 10);
-		atomic_store(&looked->in_vain, 7);
+		atomic_store(&looked->skips_left, 10);
+		atomic_store(&looked->skips, 7);
 		cr_expect_eq(waits(pair, 0, SOON), in_calls ? 1 : 2);
 		/* It was not this that the wait began with. */
-		cr_expect_eq(atomic_load(&looked->in_vain), 7);
-		atomic_store(&looked->unlooked, 10);
+		cr_expect_eq(atomic_load(&looked->skips), 7);
+		atomic_store(&looked->skips_left, 10);
 		cr_expect_eq(waits(pair, LONG, AT_LAST), 2);
-		cr_expect_eq(atomic_load(&looked->in_vain), 7);
+		cr_expect_eq(atomic_load(&looked->skips), 7);
 	}
 	/* Nor if others sleep there, too: one event may wake them all. */
-	atomic_store(&looked->unlooked, 10);
+	atomic_store(&looked->skips_left, 10);
 	atomic_store(&cq->queue.sleepers, 1);
 	cr_expect_eq(waits(pair, 0, SOON), 2);
 	atomic_store(&cq->queue.sleepers, 0);
@@ -301,7 +301,7 @@ int __wrap_pthread_setcancelstate(int state, int *old);
 int __wrap_pthread_setcancelstate(int state, int *old)
 {
 	if (read_by_another && !old)
-		atomic_store(&read_by_another->vain_looks, 0);
+		atomic_store(&read_by_another->useless_looks, 0);
 	return __real_pthread_setcancelstate(state, old);
 }
 
@@ -354,7 +354,7 @@ Test(cq_look, is_not_delayed_by_naps_if_there_are_entries)
 	stuck.entry_in = 20;
 	wait_stuck(pair, 1);
 	cr_expect_eq(stuck.count, 20);
-	cr_expect_eq(atomic_load(&cq->vain_looks), 0);
+	cr_expect_eq(atomic_load(&cq->useless_looks), 0);
 	/* It is still ready: that an entry came says nothing of that. */
 	cr_expect_eq(atomic_load(&cq->patience), PMV_IDLE_LEAST_PATIENCE);
 	pair->home->core.manual_progress = false;
