@@ -10,10 +10,10 @@ TESTS = \
 	test_blocks test_detect test_detect_stack test_direct test_dirty test_file test_file_part test_guard test_key test_ring \
 	test_info test_info_entries test_length \
 	test_op test_queue test_signal \
-	test_direct_sync test_flush test_flush_effect test_agent test_chain test_complaint test_hint test_idle test_idle_plan test_status_query test_mailbox test_quiet test_receive_tracker test_region test_region_sync \
+	test_direct_sync test_flush test_flush_effect test_agent test_chain test_complaint test_hint test_idle test_idle_plan test_status_query test_mailbox test_link test_receive_tracker test_region test_region_sync \
 	test_queues test_rma_event test_service test_syncing test_thread test_thread_start test_wire test_writeback \
 	test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
-	test_plan test_post test_post_list test_prepare test_push test_rdma_flush test_run test_sample test_store test_submit \
+	test_plan test_post test_post_list test_prepare test_push test_rdma_flush test_run test_sample test_small test_submit \
 	test_rdm_atomic test_rdm_cq test_rdm_fence test_rdm_reach \
 	test_admit test_atomic test_chain_ops test_cntr test_cq test_cq_look test_ep test_eq test_file_ops test_getinfo test_held test_metrics test_mr test_msg test_msg_errors test_pep test_status_reply test_strangers test_tally test_tickets \
 	test_inject test_many_threads test_power_failures test_random_programs
@@ -96,7 +96,7 @@ test_hint_SOURCES = %D%/agent/test_hint.c
 test_idle_SOURCES = %D%/agent/test_idle.c %D%/agent/test_idle_beside.c %D%/agent/idle_scene.c %D%/agent/idle_scene.h
 test_idle_plan_SOURCES = %D%/agent/test_idle_plan.c
 test_status_query_SOURCES = %D%/agent/test_status_query.c
-test_quiet_SOURCES = %D%/agent/test_quiet.c
+test_link_SOURCES = %D%/agent/test_link.c
 test_mailbox_SOURCES = %D%/agent/test_mailbox.c
 test_receive_tracker_SOURCES = %D%/agent/test_receive_tracker.c
 test_region_SOURCES = %D%/agent/test_region.c
@@ -128,7 +128,7 @@ test_rdma_flush_SOURCES = %D%/commit/test_rdma_flush.c %D%/commit/test_rdma_flus
 	$(chain_sources) %D%/support/flush_rig.c %D%/support/flush_rig.h
 test_run_SOURCES = %D%/commit/test_run.c
 test_sample_SOURCES = %D%/commit/test_sample.c
-test_store_SOURCES = %D%/commit/test_store.c %D%/commit/test_store_pass.c %D%/commit/test_flush_request.h
+test_small_SOURCES = %D%/commit/test_small.c %D%/commit/test_small_pass.c %D%/commit/test_flush_request.h
 test_submit_SOURCES = %D%/commit/test_submit.c %D%/commit/test_submit_delivery.c \
 	%D%/commit/test_submit_lives.c %D%/commit/test_submit_placed.c \
 	%D%/commit/test_submit_refused.c %D%/commit/test_submit.h
@@ -142,8 +142,8 @@ test_rdm_reach_SOURCES = %D%/rdm/test_rdm_reach.c
 # objects/
 test_admit_SOURCES = %D%/objects/test_admit.c $(key_dirs_sources)
 test_atomic_SOURCES = %D%/objects/test_atomic.c
-test_chain_ops_SOURCES = %D%/objects/test_chain_ops.c %D%/objects/test_chain_commit.c \
-	%D%/objects/test_chain_large.c %D%/objects/test_chain_refused.c $(chain_sources)
+test_chain_ops_SOURCES = %D%/objects/test_chain_ops.c %D%/objects/test_chain_ops_commit.c \
+	%D%/objects/test_chain_ops_large.c %D%/objects/test_chain_ops_refused.c $(chain_sources)
 test_cntr_SOURCES = %D%/objects/test_cntr.c
 test_cq_SOURCES = %D%/objects/test_cq.c
 test_cq_look_SOURCES = %D%/objects/test_cq_look.c

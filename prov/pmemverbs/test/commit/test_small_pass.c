@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_store_pass.c -- writes that come before data that travel in requests */
+/* test_small_pass.c -- writes that come before data that travel in requests */
 #include "test_flush_request.h"
 
 #include "objects/ep.h"

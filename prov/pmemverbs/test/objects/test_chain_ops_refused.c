@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_chain_refused.c -- chains that are refused here or at the target, and that get lost */
+/* test_chain_ops_refused.c -- chains that are refused here or at the target, and that get lost */
 #include "chain.h"
 
 #include <string.h>

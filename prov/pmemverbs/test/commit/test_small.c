@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_store.c -- small commits whose data travel in the request, for the agent to store */
+/* test_small.c -- small commits whose data travel in the request, for the agent to store */
 #include "test_flush_request.h"
 
 #include "commit/submit.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_chain_large.c -- results that the target writes into the application's memory */
+/* test_chain_ops_large.c -- results that the target writes into the application's memory */
 #include "chain.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_chain_commit.c -- what of a chain is durable, and when */
+/* test_chain_ops_commit.c -- what of a chain is durable, and when */
 #include "chain.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_quiet.c -- messages that have no entry when they were sent, where the core lets us choose */
+/* test_link.c -- messages that have no entry when they were sent, where the core lets us choose */
 #include "agent/link.h"
 #include "commit/push.h"
 #include "base/clock.h"
