@@ -10,7 +10,10 @@
 #include "base/clock.h"
 #include "progress/queue.h"
 
-/* What one call does for a connection, at most; it syncs nothing. */
+/*
+ * What one call does for a connection, at most: a sixteenth of what the thread does in a round, as
+ * the application waits for it.  It syncs nothing.
+ */
 #define SMALL_SLICE ((struct pmv_slice){16 << 10, 1})
 
 /* goes_on -- a call has done a part of a request: it would take many calls to end it */

@@ -10,6 +10,7 @@
 #include "base/address.h"
 #include "engine/engine.h"
 
+/* A person reads the log, and a peer can cause any number of complaints. */
 #define BETWEEN_NS INT64_C(1000000000)
 
 /* name_peer -- the core may not know it any more, if its connection has just ended */

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+/* The ring has room for twice as many as a queue is deep, within these limits; a power of 2. */
 #define LEAST_PARTS 64
 #define MOST_PARTS 8192
 

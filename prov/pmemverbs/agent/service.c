@@ -21,8 +21,10 @@
 #include "progress/queue.h"
 #include "base/log.h"
 
+/* end_connection waits no longer: as long as a silent peer has by default. */
 #define ACK_WAIT_NS INT64_C(10000000000)
-#define MOST_LEFT 16
+/* leave_ack leaves fewer: a quarter of the mailbox's slots. */
+#define MOST_LEFT (PMV_SLOTS / 4)
 
 /* Taking requests */
 

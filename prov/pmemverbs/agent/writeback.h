@@ -39,7 +39,8 @@
 /* A commit of a chain costs so much, as many small ranges do; large results cost their bytes. */
 #define PMV_CHAIN_COST (PMV_LINE_SLICE / 16)
 
-#define PMV_WRITEBACK_WORKS 64
+/* A batch has so many requests: as many as one mailbox has slots. */
+#define PMV_WRITEBACK_WORKS PMV_SLOTS
 
 /* What was done for peers.  Only the thread that carries the batch out changes it. */
 struct pmv_writeback_counts {

@@ -23,9 +23,9 @@
 
 #define SUFFIX ".sock"
 #define MODE 0660
-#define QUEUE 16
-#define READER_SECONDS 1
-#define PAUSE_MS 100
+#define QUEUE 16         /* so many readers may wait while one is answered */
+#define READER_SECONDS 1 /* one that takes nothing is given up then */
+#define PAUSE_MS 100     /* while no reader can be accepted */
 
 /* What this process has.  A child that it forks has neither the thread nor the socket. */
 static struct {

@@ -16,6 +16,10 @@ struct pmv_lost_writes_region {
 	LIST_ENTRY(pmv_lost_writes_region) next;
 };
 
+/*
+ * Behind so many regions, and then behind twice as many as were left, sweep forgets some: each new
+ * region costs a look at two.
+ */
 #define FIRST_SWEEP 1024
 
 atomic_uint_fast64_t pmv_lost_writes_all_losses;

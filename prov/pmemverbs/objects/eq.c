@@ -26,8 +26,6 @@
 /* So many events that are not the application's are read in one call. */
 #define MOST_DROPPED 16
 
-#define LOOK_MS 1000 /* whoever sleeps looks so often whether there are descriptors */
-
 /*
  * The application's own events of connections have this bit while the core has them.  No
  * event of libfabric has it: it is for providers (FI_PROV_SPECIFIC, which 2.x has no more).
@@ -367,8 +365,8 @@ static ssize_t wait_in_core(struct pmv_eq *eq, int64_t left, int cancel)
 		pmv_cancel_off();
 		return ret;
 	}
-	if (left < 0 || left > LOOK_MS)
-		left = LOOK_MS;
+	if (left < 0 || left > PMV_STRANGERS_LOOK_MS)
+		left = PMV_STRANGERS_LOOK_MS;
 	if (eq->core_fd >= 0)
 		return wait_for_descriptor(eq, left, cancel);
 	/* The core may hold locks where it sleeps: the thread is cancelled behind that. */

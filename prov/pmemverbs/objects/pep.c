@@ -17,6 +17,7 @@
 #include "objects/tickets.h"
 #include "objects/unwrap.h"
 
+/* So often others may have taken the core's port meanwhile: open_core. */
 #define PORT_ATTEMPTS 8
 
 static int pep_close(struct fid *fid)

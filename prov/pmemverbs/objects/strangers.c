@@ -19,7 +19,7 @@
 #include "base/silence.h"
 #include "objects/handshake.h"
 
-#define LOOK_MS 1000
+/* While there is no descriptor: so often they are counted, and so long a sleeper pauses. */
 #define REST_MS 10
 
 /* A target may have many endpoints, and a peer may be slow: who is silent has this long. */
@@ -137,7 +137,7 @@ void pmv_strangers_look(struct pmv_eq *eq)
 	now = pmv_clock_ms();
 	if (now < eq->next_look_ms)
 		return;
-	eq->next_look_ms = now + LOOK_MS;
+	eq->next_look_ms = now + PMV_STRANGERS_LOOK_MS;
 	end = descriptors(&most);
 	if (end < most - most / 4)
 		return;

@@ -12,9 +12,12 @@
 
 #include "objects/eq.h"
 
+/* The silence of the shortest kind; whoever sleeps on the queue wakes so often for that. */
+#define PMV_STRANGERS_LOOK_MS 1000
+
 /*
  * pmv_strangers_look -- with the queue's lock, when the core has no event: so we know all who have
- * asked.  Not more than once a second.
+ * asked.  Not more often than PMV_STRANGERS_LOOK_MS.
  */
 void pmv_strangers_look(struct pmv_eq *eq);
 
