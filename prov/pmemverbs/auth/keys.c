@@ -46,7 +46,8 @@ void pmv_keys_text(char text[PMV_KEYS_TEXT], const uint8_t key[PMV_NOISE_KEY])
 	sodium_bin2base64(text, PMV_KEYS_TEXT, key, PMV_NOISE_KEY, sodium_base64_VARIANT_ORIGINAL);
 }
 
-bool pmv_keys_parse(uint8_t key[PMV_NOISE_KEY], const char *text, size_t len)
+/* parse -- the key that is there in base64; false: it is none */
+static bool parse(uint8_t key[PMV_NOISE_KEY], const char *text, size_t len)
 {
 	size_t got;
 
@@ -150,8 +151,8 @@ int pmv_keys_read_own(const char *dir, struct pmv_noise_pair *own, char why[PMV_
 	if (!ret) {
 		size_t end = strcspn(text, "\r\n");
 
-		if (!pmv_keys_parse(own->secret, text, end) ||
-		    text[end + strspn(text + end, " \t\r\n")] || !pmv_noise_public(own)) {
+		if (!parse(own->secret, text, end) || text[end + strspn(text + end, " \t\r\n")] ||
+		    !pmv_noise_public(own)) {
 			say(why, "%s/%s is not a secret key in base64: fi_pmem_key makes one", dir,
 			    names[0]);
 			sodium_memzero(own, sizeof(*own));
@@ -278,7 +279,7 @@ static const char *parse_line(struct pmv_keys *keys, char *line)
 	const char *wrong = NULL;
 
 	memset(peer, 0, sizeof(*peer));
-	if (!pmv_keys_parse(peer->key, word, strlen(word)))
+	if (!parse(peer->key, word, strlen(word)))
 		return "it does not begin with a public key in base64";
 	for (size_t i = 0; i < keys->count; i++) {
 		if (!memcmp(keys->peers[i].key, peer->key, sizeof(peer->key)))

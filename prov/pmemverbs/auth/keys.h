@@ -81,8 +81,7 @@ const struct pmv_keys_peer *pmv_keys_target(const struct pmv_keys *keys, const s
 /* pmv_keys_draw -- a new pair; libsodium has been started */
 void pmv_keys_draw(struct pmv_noise_pair *pair);
 
-/* pmv_keys_text, pmv_keys_parse -- a key in base64, and back; false: it is none */
+/* pmv_keys_text -- a key in base64 */
 void pmv_keys_text(char text[PMV_KEYS_TEXT], const uint8_t key[PMV_NOISE_KEY]);
-bool pmv_keys_parse(uint8_t key[PMV_NOISE_KEY], const char *text, size_t len);
 
 #endif /* PMV_KEYS_H */

@@ -122,7 +122,7 @@ void pmv_op_put_free(struct pmv_op_pool *pool, struct pmv_op *op)
 
 /* How an operation ends */
 
-void pmv_op_report_error(struct pmv_op *op, int err)
+static void report_error(struct pmv_op *op, int err)
 {
 	op->comp.is_error = true;
 	op->comp.err = (struct fi_cq_err_entry){.op_context = op->context,
@@ -144,7 +144,12 @@ void pmv_op_fail(struct pmv_op *op, int err, int prov_errno)
 		owner->failed(owner, op);
 }
 
-int pmv_op_disbelieve(struct pmv_op *op)
+/*
+ * disbelieve -- memory was lost since the endpoint was opened, and something has read zeros in its
+ * place: a core, perhaps, that has sent them.  The operation fails, if it sends anything, and so
+ * does each later one: they may cover what was sent before.  Its error, or 0
+ */
+static int disbelieve(struct pmv_op *op)
 {
 	if (!(op->flags & (FI_WRITE | FI_SEND | FI_ATOMIC)))
 		return 0;
@@ -163,7 +168,7 @@ bool pmv_op_end_any(struct pmv_op_pool *pool, struct pmv_op *op)
 
 	if (owner && !err &&
 	    owner->reads != atomic_load_explicit(&pmv_guard_reads, memory_order_relaxed))
-		err = pmv_op_disbelieve(op);
+		err = disbelieve(op);
 	if (owner && (err || !op->ordinary))
 		owner->ended(owner, op);
 	/* The application was told when the endpoint was closed. */
@@ -175,7 +180,7 @@ bool pmv_op_end_any(struct pmv_op_pool *pool, struct pmv_op *op)
 	pmv_op_set_owner(op, NULL);
 	op->comp.is_error = false;
 	if (err)
-		pmv_op_report_error(op, err);
+		report_error(op, err);
 	return true;
 }
 

@@ -240,16 +240,6 @@ static inline struct fi_cq_tagged_entry pmv_op_success(const struct pmv_op *op)
 	return (struct fi_cq_tagged_entry){.op_context = op->context, .flags = op->flags};
 }
 
-/* pmv_op_report_error -- fill in op->comp */
-void pmv_op_report_error(struct pmv_op *op, int err);
-
-/*
- * pmv_op_disbelieve -- memory was lost since the endpoint was opened, and something has read zeros
- * in its place: a core, perhaps, that has sent them.  The operation fails, if it sends anything,
- * and so does each later one: they may cover what was sent before.  Its error, or 0
- */
-int pmv_op_disbelieve(struct pmv_op *op);
-
 /* pmv_op_end_any -- the same of one that is not only to be told a success */
 bool pmv_op_end_any(struct pmv_op_pool *pool, struct pmv_op *op);
 
