@@ -459,6 +459,8 @@ void pmv_idle(struct pmv_agent *agent, struct pmv_idle_plan *plan, bool busy)
 			/* Only this thread changes `expecting`. */
 			facts.expecting = agent->looks.expecting;
 			facts.unhinted = atomic_load(&agent->looks.unhinted);
+			facts.all_active =
+				!facts.unhinted && !atomic_load(&agent->looks.num_parked);
 			facts.until_ns = likely_until(agent, plan, now);
 			facts.calls =
 				atomic_load_explicit(&agent->looking_calls, memory_order_relaxed);

@@ -87,7 +87,7 @@ void pmv_idle_plan_init(struct pmv_idle_plan *plan)
 
 static void sleep_is_over(struct pmv_idle_plan *plan, bool woken)
 {
-	plan->listen_ns = 0;
+	plan->listen_ns = 0; /* What has ended it may have been a hint. */
 	if (plan->last == PMV_IDLE_REST || plan->last == PMV_IDLE_FOLLOW)
 		plan->calls = 0;
 	if (plan->last == PMV_IDLE_SLEEP_DESCRIPTORS || plan->last == PMV_IDLE_SLEEP_BESIDE) {
@@ -271,9 +271,17 @@ static enum pmv_idle_action choose_sleep(struct pmv_idle_plan *plan,
 static enum pmv_idle_action next(struct pmv_idle_plan *plan, const struct pmv_idle_facts *facts,
 				 int64_t now, int64_t *ns)
 {
+	/*
+	 * Of mailboxes that it looks into anyway hints say nothing; but peers may ask for one, and
+	 * one that is left unread ends each sleep.
+	 */
+	bool tells = !facts->all_active || now >= facts->until_ns || now >= plan->search_ns ||
+		     !plan->listen_ns;
+
 	if (facts->prepared)
 		return choose_sleep(plan, facts, now, ns);
-	if (!facts->never_sleeps && now >= plan->listen_ns && now >= plan->ignore_hints_until_ns) {
+	if (!facts->never_sleeps && tells && now >= plan->listen_ns &&
+	    now >= plan->ignore_hints_until_ns) {
 		plan->listen_ns = now + PMV_IDLE_LISTEN_NS;
 		return PMV_IDLE_LISTEN;
 	}

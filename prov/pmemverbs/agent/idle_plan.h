@@ -40,6 +40,9 @@
  * data in calls it sleeps on the descriptors of the queues for 200 ms.  Both stay below the ten
  * times a second that an idle target may wake.  A flood of forged hints ends such sleeps: hints are
  * ignored for a while then, and the thread looks at intervals.
+ *
+ * While requests are likely, and every mailbox is looked into, hints are not read: to read takes a
+ * call of the system, in the middle of what peers wait for.  They end the next sleep at once.
  */
 #ifndef PMV_IDLE_PLAN_H
 #define PMV_IDLE_PLAN_H
@@ -248,6 +251,7 @@ struct pmv_idle_facts {
 	bool expecting;        /* a request may still come behind its hint */
 	bool unfinished;       /* something goes on in the next rounds */
 	unsigned int unhinted; /* mailboxes whose peers' hints do not arrive */
+	bool all_active;       /* there is none, and every mailbox is looked into */
 	int64_t until_ns;      /* the end of the last window */
 	unsigned long calls;   /* of the application, that look in the thread's place */
 	/* After PMV_IDLE_PREPARE: */
@@ -272,7 +276,7 @@ struct pmv_idle_plan {
 	int64_t traffic_until_ns; /* ... and until when */
 	unsigned int patience;    /* calls without effect before a sleep */
 	unsigned int calls;       /* since the last one */
-	int64_t listen_ns;        /* when to read hints, while the thread is awake */
+	int64_t listen_ns;        /* when to read hints, while it is awake; 0: it has slept */
 	int64_t search_ns;        /* when to search all mailboxes, and to ask for hints */
 	int64_t ignore_hints_until_ns;
 	bool dropped;   /* hints, since the last search */

@@ -19,6 +19,7 @@ static void activate(struct pmv_looks *looks, struct pmv_receiver *receiver, int
 	struct pmv_look *look = &receiver->look;
 
 	if (look->parked) {
+		looks->num_parked--;
 		TAILQ_REMOVE(&looks->parked, receiver, next);
 		TAILQ_INSERT_HEAD(&looks->active, receiver, next);
 	}
@@ -50,6 +51,7 @@ void pmv_look_add(struct pmv_looks *looks, struct pmv_receiver *receiver)
 void pmv_look_remove(struct pmv_looks *looks, struct pmv_receiver *receiver)
 {
 	set_hinted(looks, receiver, true);
+	looks->num_parked -= receiver->look.parked;
 	if (receiver->look.parked)
 		TAILQ_REMOVE(&looks->parked, receiver, next);
 	else
@@ -109,6 +111,7 @@ void pmv_look_park(struct pmv_looks *looks, int64_t now)
 		    receiver->events.has_pending)
 			continue;
 		receiver->look.parked = true;
+		looks->num_parked++;
 		TAILQ_REMOVE(&looks->active, receiver, next);
 		TAILQ_INSERT_TAIL(&looks->parked, receiver, next);
 	}

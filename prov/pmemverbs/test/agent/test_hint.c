@@ -258,6 +258,32 @@ Test(hint, of_the_peer_is_believed_and_answered)
 	close_pair(pair);
 }
 
+/* To read hints takes a call of the system, each 20 us of what peers wait for. */
+Test(hint, is_left_unread_while_all_mailboxes_are_looked_into)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = &pair->to->domain->agent;
+	struct pollfd socket = {.fd = agent->hints.fd, .events = POLLIN};
+	struct pmv_idle_plan plan;
+
+	pmv_idle_plan_init(&plan);
+	plan.search_ns = INT64_MAX;
+	atomic_store(&agent->looks.until_ns, INT64_MAX);
+	for (unsigned int unhinted = 0; unhinted < 2; unhinted++) {
+		for (unsigned int parked = 0; parked < 2; parked++) {
+			agent->looks.unhinted = unhinted;
+			agent->looks.num_parked = parked;
+			plan.listen_ns = 1;
+			say(pair, &pair->from->mailbox.link.hint, HINT);
+			pmv_idle(agent, &plan, false);
+			cr_expect_eq(poll(&socket, 1, 0), !unhinted && !parked);
+			pmv_idle_listen(agent, SECOND);
+		}
+	}
+	agent->looks.num_parked = 0;
+	close_pair(pair);
+}
+
 Test(hint, that_is_forged_is_not_believed)
 {
 	struct pair *pair = open_pair();
@@ -467,11 +493,13 @@ Test(hint, that_is_lost_costs_time_only)
 	cr_expect(pmv_idle_listen(agent, SECOND));
 	pmv_look_park(&agent->looks, 2 * SECOND);
 	cr_expect(to->receiver.look.parked);
+	cr_expect_eq(agent->looks.num_parked, 1);
 	pair_tell(pair, &message);
 	cr_expect_not(pmv_service_waits(agent));
 	cr_expect_not(pmv_service_round(agent, PMV_WHOLE_SLICE));
 	pmv_look_everywhere(&agent->looks, false, 2 * SECOND);
 	cr_expect_not(to->receiver.look.parked);
+	cr_expect_eq(agent->looks.num_parked, 0);
 	cr_expect_not(to->receiver.look.hinted, "hints do not arrive");
 	cr_expect_eq(agent->looks.unhinted, 1);
 	cr_expect(pmv_service_waits(agent));

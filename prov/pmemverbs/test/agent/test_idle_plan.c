@@ -45,6 +45,26 @@ static const struct row rows[] = {
 	 {0},
 	 PMV_IDLE_PREPARE,
 	 0},
+	{"not while all mailboxes are looked into anyway",
+	 {.calls_look = true, .search_ns = SECOND},
+	 {LIKELY, .all_active = true},
+	 PMV_IDLE_LOOK,
+	 0},
+	{"but before it may sleep",
+	 {.search_ns = SECOND},
+	 {.all_active = true},
+	 PMV_IDLE_LISTEN,
+	 0},
+	{"and now and then, as peers ask for hints",
+	 {.calls_look = true},
+	 {LIKELY, .all_active = true},
+	 PMV_IDLE_LISTEN,
+	 0},
+	{"which ends",
+	 {.calls_look = true, .listen_ns = 1},
+	 {LIKELY, .all_active = true},
+	 PMV_IDLE_SEARCH,
+	 0},
 	{"all mailboxes are searched", {.listen_ns = 1}, {0}, PMV_IDLE_SEARCH, 0},
 	{"also by one that never sleeps", {0}, {.never_sleeps = true}, PMV_IDLE_SEARCH, 0},
 
@@ -452,6 +472,19 @@ Test(idle_plan, queue_is_polled_if_it_is_read_often_enough)
 		cr_expect(pmv_idle_plan_is_polled(before, 20, MS));
 		cr_expect_not(pmv_idle_plan_is_polled(before, 19, MS));
 	}
+}
+
+/* One that is left unread would end all of them. */
+Test(idle_plan, hint_that_has_ended_a_nap_is_read)
+{
+	const struct pmv_idle_facts nap = {UNKNOWN, LIKELY, .all_active = true};
+	const struct pmv_idle_facts awake = {.until_ns = NOW + MS, .all_active = true};
+	struct pmv_idle_plan plan = {.naps = true, .search_ns = NOW + SECOND};
+	int64_t ns;
+
+	cr_expect_eq(sleep_once(&plan, &nap, PMV_IDLE_WOKEN), plan.nap_ns);
+	cr_expect_eq(pmv_idle_plan_next(&plan, &awake, NOW, &ns), PMV_IDLE_LISTEN);
+	cr_expect_eq(pmv_idle_plan_next(&plan, &awake, NOW, &ns), PMV_IDLE_LOOK);
 }
 
 Test(idle_plan, window_is_bound_by_what_a_sleep_takes)

@@ -111,6 +111,7 @@ static void park(struct pmv_agent *agent, struct pmv_receiver *receiver)
 	if (!receiver->look.parked) {
 		TAILQ_REMOVE(&agent->looks.active, receiver, next);
 		TAILQ_INSERT_TAIL(&agent->looks.parked, receiver, next);
+		agent->looks.num_parked++;
 	}
 	receiver->look.parked = true;
 	pthread_mutex_unlock(&agent->lock);
