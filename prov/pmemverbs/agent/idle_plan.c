@@ -20,13 +20,16 @@ int64_t pmv_idle_plan_bound(int64_t shortest_sleep_ns)
 		      PMV_IDLE_LONGEST_WINDOW_NS);
 }
 
-/* adapt -- the window to the time between the last request and this one */
+/*
+ * adapt -- the window to the time between the last request and this one.  A peer counts on three
+ * quarters of it (sender.c).
+ */
 static void adapt(struct pmv_expectation *expect, int64_t bound_ns, int64_t gap)
 {
 	if (gap <= expect->window_ns / 2)
 		return;
-	if (gap <= bound_ns / 2)
-		expect->window_ns = 2 * gap;
+	if (4 * gap <= 3 * bound_ns)
+		expect->window_ns = least(2 * gap, bound_ns);
 	else
 		expect->window_ns /= 2;
 	if (expect->window_ns < PMV_IDLE_LEAST_WINDOW_NS)

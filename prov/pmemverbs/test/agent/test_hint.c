@@ -565,6 +565,9 @@ Test(look, window_follows_the_time_between_requests)
 	serve_at(pair, now += 500000);
 	cr_expect_eq(look->expect.window_ns, 1000000);
 	cr_expect_eq(look->expect.until_ns, now + 1000000);
+	/* ... also where that is less: a peer counts on three quarters of it ... */
+	serve_at(pair, now += 750000);
+	cr_expect_eq(look->expect.window_ns, 1000000);
 	/* ... stays while requests come sooner ... */
 	serve_at(pair, now += 1000);
 	cr_expect_eq(look->expect.window_ns, 1000000);
@@ -576,6 +579,10 @@ Test(look, window_follows_the_time_between_requests)
 	serve_at(pair, now += SECOND);
 	serve_at(pair, now += SECOND);
 	cr_expect_eq(look->expect.window_ns, 50000);
+	serve_at(pair, now += 750001);
+	cr_expect_eq(look->expect.window_ns, 50000);
+	serve_at(pair, now += 750000);
+	cr_expect_eq(look->expect.window_ns, 1000000);
 	close_pair(pair);
 }
 
