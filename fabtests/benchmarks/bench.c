@@ -15,6 +15,7 @@
 
 #include <rdma/fi_ext_pmemverbs.h>
 
+#include "base/relax.h"
 #include "bench_impl.h"
 #include "../common/stats.h"
 
@@ -102,8 +103,10 @@ int bench_poll_cq(struct bench *bench, struct fi_cq_data_entry *entry)
 
 	if (ret == 1)
 		return 1;
-	if (ret == -FI_EAGAIN)
+	if (ret == -FI_EAGAIN) {
+		pmv_relax();
 		return 0;
+	}
 	if (ret == -FI_EAVAIL)
 		return cq_report(bench->conn.txcq);
 	return report("fi_cq_read", ret);
@@ -283,6 +286,8 @@ int bench_wait(struct bench *bench)
 	ssize_t ret;
 
 	while ((ret = bench_read_or_sleep(bench, bench->conn.txcq, &entry)) == -FI_EAGAIN) {
+		if (!bench_sleeps(bench))
+			pmv_relax();
 		if (++spins % BENCH_SPINS && !bench_sleeps(bench))
 			continue;
 		if (!deadline)

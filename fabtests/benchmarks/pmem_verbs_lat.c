@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "agent/flush.h"
+#include "base/relax.h"
 #include "../common/stats.h"
 #include "stream.h"
 #include "verbs_flush.h"
@@ -93,6 +94,8 @@ static int take_completion(struct link *link, struct ibv_wc *wc)
 
 	if (ret < 0)
 		return link_complain("ibv_poll_cq");
+	if (!ret)
+		pmv_relax();
 	if (!ret || wc->status == IBV_WC_SUCCESS)
 		return ret;
 	fprintf(stderr, "completion: %s\n", ibv_wc_status_str(wc->status));

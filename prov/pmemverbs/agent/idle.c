@@ -15,6 +15,7 @@
 #include "agent/receiver.h"
 #include "agent/service.h"
 #include "base/clock.h"
+#include "base/relax.h"
 #include "progress/queue.h"
 
 /* likely_until -- a request is; over a NIC peers rely on the windows that they were told */
@@ -468,4 +469,6 @@ void pmv_idle(struct pmv_agent *agent, struct pmv_idle_plan *plan, bool busy)
 		action = pmv_idle_plan_next(plan, &facts, now, &ns);
 		atomic_store_explicit(&agent->calls_look, plan->calls_look, memory_order_relaxed);
 	} while (carry_out(agent, plan, action, &facts, &now, ns));
+	if (action == PMV_IDLE_LOOK && !busy)
+		pmv_relax();
 }
