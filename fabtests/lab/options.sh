@@ -35,11 +35,12 @@ usage() {
 	                          --nvdimm and --disk for the second guest
 	  --pidfile FILE          write qemu's process id to FILE (the peer's: FILE.peer)
 	  --timeout SECONDS       give up after so long; 0 is never (default: 300)
-	  --mem MIB, --cpus N     the size of a guest (default: 2048, 2)
+	  --mem MIB, --cpus N     the size of a guest (default: 2048, and 2, or 1 with --icount)
 	  --icount                the guest's clock counts instructions, a nanosecond each, unless it
 	                          sleeps. What a program measures is the same each time, whatever the
-	                          host does. It has one processor then, so nothing may poll for what
-	                          another process does
+	                          host does. On one processor nothing may poll for what another process
+	                          does. With more of them, one runs until it rests, or executes PAUSE:
+	                          so a process that polls has to do that between two looks
 	  --console               show the guests' kernel messages on standard error
 	  --verbose               show what is done
 	  --packages              print the Debian packages that this needs, and end
@@ -55,7 +56,7 @@ usage() {
 }
 
 persistence=eadr pmem=devdax nvdimm='' disk='' peer='' peer_nvdimm='' peer_disk=''
-cxl='' pidfile='' root=/ timeout=300 mem=2048 cpus=2 icount='' console='' verbose='' only_set_up=''
+cxl='' pidfile='' root=/ timeout=300 mem=2048 cpus='' icount='' console='' verbose='' only_set_up=''
 shares=() environment=() command=()
 
 # want_number VALUE OPTION -- insist on a number
@@ -111,7 +112,6 @@ check_options() {
 	# Others would write all over memory whose accesses are emulated one by one: minutes.
 	[ -z "$cxl" ] || [[ $pmem =~ ^(devdax|none)$ ]] || wrong "--cxl goes with --pmem devdax or none"
 	[ -z "$cxl" ] || [ -z "$nvdimm$peer_nvdimm" ] || wrong "--cxl keeps nothing: it goes without --nvdimm"
-	[ -z "$icount" ] || [ "$cpus" = 1 ] || wrong "--icount goes with --cpus 1"
 	[ -z "$icount" ] || [ -z "$peer" ] || wrong "--icount goes without --peer: each guest would have its own time"
 	want_number "$timeout" --timeout
 	want_number "$mem" --mem
@@ -132,7 +132,7 @@ parse_options() {
 			shift
 			;;
 		--cxl) cxl=cxl ;;
-		--icount) icount=icount cpus=1 ;;
+		--icount) icount=icount ;;
 		--console) console=yes ;;
 		--verbose) verbose=yes ;;
 		--packages) echo "${packages[@]}"; exit 0 ;;
@@ -146,6 +146,7 @@ parse_options() {
 		shift
 	done
 	command=("$@")
+	cpus=${cpus:-$([ -z "$icount" ] && echo 2 || echo 1)}
 	[ -n "$only_set_up" ] || [ ${#command[@]} -gt 0 ] || wrong "no COMMAND"
 	check_options
 }

@@ -24,13 +24,18 @@ fail()
 	failed=yes
 }
 
-# methods CORE SECTION -- what is measured there.  Where a clock counts instructions, nothing for which two processes poll
+# methods CORE SECTION -- what is measured there.  Where a clock counts instructions, two processes that poll need --polling,
+# and pauses between their looks
 methods()
 {
 	local method some=()
 
 	for method in $(all_methods "$@"); do
-		[ -n "$icount" ] && [[ $method =~ ^(agent|native-agent|file|.*-send|.*-message)(@|$) ]] || some+=("$method")
+		if [ -n "$polling" ]; then
+			[[ ! $method =~ ^(agent|native-agent|native-agent-away|bare-write-send)$ ]] || some+=("$method")
+		elif [[ ! $method =~ ^(agent|native-agent|file|.*-send|.*-message)(@|$) ]] || [ -z "$icount" ]; then
+			[ "$method" = native-agent-away ] || some+=("$method")
+		fi
 	done
 	echo "${some[*]}"
 }
@@ -38,7 +43,7 @@ methods()
 # all_methods CORE SECTION -- the references are the programs of others
 all_methods()
 {
-	local bare='' rpma='' first='one-sided agent file' native='native native-agent flush bare-write-flush'
+	local bare='' rpma='' first='one-sided agent file' native='native native-agent native-agent-away flush bare-write-flush'
 
 	[ "$1" = tcp ] || bare='bare-write-read bare-write-send' rpma='rpma-flush rpma-write-send rpma-message'
 	case $1/$2 in
@@ -81,7 +86,10 @@ use()
 	agent) settings+=(FI_PMEMVERBS_DOMAIN=dmp FI_PMEMVERBS_DDIO=on) ;;
 	file) there+=(-M "$file") ;;
 	native) settings+=(FI_PMEMVERBS_CORE=native FI_PMEMVERBS_DOMAIN=mhp FI_PMEMVERBS_FLUSH=off) ;;
-	native-agent) settings+=(FI_PMEMVERBS_CORE=native FI_PMEMVERBS_DOMAIN=dmp FI_PMEMVERBS_DDIO=on FI_PMEMVERBS_FLUSH=off) ;;
+	native-agent*)
+		settings+=(FI_PMEMVERBS_CORE=native FI_PMEMVERBS_DOMAIN=dmp FI_PMEMVERBS_DDIO=on FI_PMEMVERBS_FLUSH=off)
+		[ "$1" = native-agent ] || there+=(-c away)
+		;;
 	flush | flush-append)
 		settings+=(FI_PMEMVERBS_CORE=native FI_PMEMVERBS_DOMAIN=dmp FI_PMEMVERBS_DDIO=on)
 		[ "$1" = flush ] || here=(-o fenced-pair)
@@ -100,10 +108,10 @@ pair_up()
 
 	shift
 	# shellcheck disable=SC2206 # words
-	server=($target env ${target_programs:+FI_PROVIDER_PATH="$target_programs/.libs"} "${settings[@]}" "${server_settings[@]}"
+	server=(${polling:+taskset 2} $target env ${target_programs:+FI_PROVIDER_PATH="$target_programs/.libs"} "${settings[@]}" "${server_settings[@]}"
 		"${target_programs:+$target_programs/}$program" -B "$port" "${both[@]}" "${there[@]}")
 	# shellcheck disable=SC2206
-	client=(env $provider_path "${settings[@]}" "${client_settings[@]}"
+	client=(${polling:+taskset 4} env $provider_path "${settings[@]}" "${client_settings[@]}"
 		"$program" -P "$port" "${both[@]}" "${here[@]}" "$@" --csv "$csv" "$host")
 	printf '%s -- %s\n' "${server[*]}" "${client[*]}" |
 		sed "s|${programs:-/nonexistent}|BUILD|g; s|$csv|FILE|g; s|$out|OUT|g; s|$work|WORK|g" >>"$out/commands.txt"

@@ -96,6 +96,7 @@ rows_of()
 	row agent $two
 	if [ "$1" = verbs ]; then
 		row native-agent $two
+		row native-agent-away $two
 		row bare-write-send $two
 		row rpma-write-send $two
 		row rpma-message $two

@@ -12,6 +12,7 @@ label()
 	agent) echo 'pmemverbs, commit by the agent' ;;
 	native) echo 'pmemverbs over native, one-sided commit, one doorbell' ;;
 	native-agent) echo 'pmemverbs over native, commit by the agent' ;;
+	native-agent-away) echo "the same, the target's application is away" ;;
 	flush) echo 'pmemverbs over native, commit by RDMA FLUSH' ;;
 	flush-append) echo 'pmemverbs over native, append: a record and its tail by RDMA FLUSH' ;;
 	file) echo 'pmemverbs, commit to a plain file (msync)' ;;
