@@ -20,6 +20,7 @@ provider_sources = \
 	prov/pmemverbs/base/log.h \
 	prov/pmemverbs/base/poller.c \
 	prov/pmemverbs/base/poller.h \
+	prov/pmemverbs/base/relax.h \
 	prov/pmemverbs/base/setting.c \
 	prov/pmemverbs/base/setting.h \
 	prov/pmemverbs/base/signals.c \

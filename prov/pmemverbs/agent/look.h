@@ -27,7 +27,7 @@ struct pmv_looks {
 	struct pmv_receiver_list active; /* looked into in every round */
 	struct pmv_receiver_list parked; /* after a hint only, and now and then */
 	atomic_uint unhinted;            /* mailboxes whose peers' hints have not come */
-	atomic_uint num_parked;
+	atomic_uint num_parked;          /* mailboxes in that list */
 	bool unfinished;                 /* something goes on in the next rounds */
 	bool held_up;                    /* one of them may wait for its core: pmv_queues_pin */
 	bool expecting;                  /* a request may still come behind its hint */
