@@ -35,7 +35,7 @@ static inline ssize_t pmv_interpreter_accept(struct pmv_run *run, enum pmv_post_
 	ssize_t ret;
 
 	/* A request comes first. */
-	if (run->plan.data == PMV_MAX_STEPS)
+	if (!run->bare && run->plan.data == PMV_MAX_STEPS)
 		return pmv_interpreter_take_ranges(run);
 	ret = pmv_post_steps(run, locks);
 	return ret < 0 ? pmv_interpreter_accept_part(run, ret) : ret;

@@ -31,12 +31,12 @@ enum pmv_step_kind {
 };
 
 struct pmv_step {
-	uint8_t kind;   /* enum pmv_step_kind */
-	bool fence;     /* behind the READs and atomics that were posted before */
-	bool immediate; /* DATA takes immediate data along; ASK has the agent notify */
-	bool payload;   /* ASK takes the data along, and the agent stores them */
-	bool delivered; /* DATA complete when they are in place */
-	bool more;      /* the core gets the next request at once (FI_MORE) */
+	uint8_t kind;       /* enum pmv_step_kind */
+	bool fence : 1;     /* behind the READs and atomics that were posted before */
+	bool immediate : 1; /* DATA takes immediate data along; ASK has the agent notify */
+	bool payload : 1;   /* ASK takes the data along, and the agent stores them */
+	bool delivered : 1; /* DATA complete when they are in place */
+	bool more : 1;      /* the core gets the next request at once (FI_MORE) */
 };
 
 /* The longest: FLUSH_BEFORE, DATA, FLUSH, READ_BACK, ASK, AWAIT, IMMEDIATE. */
@@ -45,9 +45,11 @@ struct pmv_step {
 struct pmv_plan {
 	struct pmv_step steps[PMV_MAX_STEPS];
 	uint8_t count;
-	uint8_t data; /* the index of DATA, or PMV_MAX_STEPS */
-	uint8_t ask;  /* likewise */
+	uint8_t data : 4; /* the index of DATA, or PMV_MAX_STEPS */
+	uint8_t ask : 4;  /* likewise */
 };
+
+_Static_assert(sizeof(struct pmv_plan) == 16, "every run has a copy, made by one instruction");
 
 /* What a plan depends on besides the method. */
 struct pmv_plan_facts {

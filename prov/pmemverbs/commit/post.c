@@ -409,6 +409,18 @@ ssize_t pmv_post_any(struct pmv_run *run, enum pmv_post_locks locks)
 	return !ret && last ? PMV_POSTED_ALL : ret;
 }
 
+/* lack_flush -- the WRITE alone was posted: pmv_post_any posts the READ when there is room */
+static ssize_t lack_flush(struct pmv_run *run, ssize_t err)
+{
+	const struct fi_rma_iov *at = run->submission->to;
+
+	run->place_addr = at->addr;
+	run->place_key = at->key;
+	run->bare = false;
+	run->at++;
+	return err;
+}
+
 /*
  * post_list -- the WRITE and the READ behind it at once.  The WRITE completes only if it fails, and
  * then the READ does, too (quiet_write): the run's own share of op.pending is the READ's.
@@ -416,11 +428,11 @@ ssize_t pmv_post_any(struct pmv_run *run, enum pmv_post_locks locks)
 static ssize_t post_list(struct pmv_run *run, const struct fi_msg_rma *write)
 {
 	const struct pmv_engine_ep *ep = pmv_run_initiator(run)->engine;
+	const struct fi_rma_iov *to = write->rma_iov;
 	struct own own;
 	ssize_t ret;
 
-	fill_own(&own, ep->engine, run, &ep->engine->scratch_byte, run->place_addr, 1,
-		 pmv_key_core(run->place_key));
+	fill_own(&own, ep->engine, run, &ep->engine->scratch_byte, to->addr, 1, to->key);
 	atomic_store_explicit(&run->op.quiet_write, true, memory_order_relaxed);
 	ret = pmv_engine_write_read(ep, write, &own.msg);
 	if (ret == 2)
@@ -429,10 +441,7 @@ static ssize_t post_list(struct pmv_run *run, const struct fi_msg_rma *write)
 		atomic_store_explicit(&run->op.quiet_write, false, memory_order_relaxed);
 		return ret < 0 ? ret : -FI_EIO;
 	}
-	/* The WRITE alone was. */
-	run->bare = false;
-	run->at++;
-	return -FI_EAGAIN;
+	return lack_flush(run, -FI_EAGAIN);
 }
 
 /*
@@ -462,10 +471,6 @@ ssize_t pmv_post_bare(struct pmv_run *run)
 		pmv_run_not_posting(run, 1);
 		return ret;
 	}
-	ret = read_byte(ep, run, run->place_addr, pmv_key_core(run->place_key));
-	if (!ret)
-		return PMV_POSTED_ALL;
-	run->bare = false;
-	run->at++;
-	return ret;
+	ret = read_byte(ep, run, to.addr, to.key);
+	return ret ? lack_flush(run, ret) : PMV_POSTED_ALL;
 }

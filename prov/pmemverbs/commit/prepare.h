@@ -7,6 +7,7 @@
 #define PMV_PREPARE_H
 
 #include "agent/wire.h"
+#include "base/inline.h"
 #include "commit/chain_request.h"
 #include "commit/ordering.h"
 #include "commit/rdma_flush.h"
@@ -65,25 +66,23 @@ static inline bool pmv_prepare_may_store(struct pmv_initiator *ini,
  * its key, enum pmv_note
  * pmv_prepare_ordinary -- the same as pmv_prepare, of such a commit
  */
-static inline bool pmv_prepare_is_ordinary(struct pmv_initiator *ini,
-					   const struct pmv_submission *submission, unsigned *known)
+PMV_ALWAYS_INLINE bool pmv_prepare_is_ordinary(struct pmv_initiator *ini,
+					       const struct pmv_submission *submission,
+					       unsigned *known)
 {
-	enum pmv_method method;
-
 	if (submission->what != (FI_RMA | FI_WRITE) || submission->num_to != 1 ||
 	    (submission->flags & ~FI_COMPLETION) != FI_COMMIT || !submission->to->len ||
 	    !pmv_initiator_is_fast(ini, PMV_SLOW_NOWHERE | PMV_SLOW_CLOSED | PMV_SLOW_FENCE_NEXT |
 						PMV_SLOW_ALL | PMV_SLOW_HOOKS))
 		return false;
 	*known = pmv_ordering_known(ini, submission->to->key);
-	method = *known / PMV_NOTE_METHOD;
-	if (method == PMV_METHOD_FLUSH)
+	if (*known < PMV_NOTE_METHOD * PMV_METHOD_FLUSH)
+		return *known >= PMV_NOTE_METHOD * PMV_METHOD_WRITE;
+	if (*known < PMV_NOTE_METHOD * PMV_METHOD_AGENT)
 		return pmv_rdma_flush_is_alone(ini);
 	/* One more by the agent would keep a fenced operation waiting. */
-	return method != PMV_METHOD_REFUSED &&
-	       (method != PMV_METHOD_AGENT ||
-		(!atomic_load(&ini->ordering.wrote_unordered) &&
-		 !atomic_load(&ini->ordering.flushes) && !atomic_load(&ini->fence_awaits_agent)));
+	return !atomic_load(&ini->ordering.wrote_unordered) &&
+	       !atomic_load(&ini->ordering.flushes) && !atomic_load(&ini->fence_awaits_agent);
 }
 
 /* pmv_prepare_chain -- the same of a chain, fenced; if this fails the chain is gone */
@@ -92,13 +91,6 @@ ssize_t pmv_prepare_chain(struct pmv_run *run, struct pmv_chain_request *chain);
 /* pmv_prepare_request -- the request of one by the agent */
 ssize_t pmv_prepare_request(struct pmv_run *run);
 
-/* is_bare -- pmv_post_bare can post it */
-static inline bool is_bare(const struct pmv_plan *plan)
-{
-	return plan->count == 2 ? plan->steps[1].kind == PMV_STEP_FLUSH
-				: plan->count == 1 && plan->steps[0].delivered;
-}
-
 static inline ssize_t pmv_prepare_ordinary(struct pmv_initiator *ini, struct pmv_run *run,
 					   const struct pmv_submission *submission, unsigned known)
 {
@@ -106,15 +98,18 @@ static inline ssize_t pmv_prepare_ordinary(struct pmv_initiator *ini, struct pmv
 	enum pmv_method method = known / PMV_NOTE_METHOD;
 
 	run->plan = known & PMV_NOTE_DELIVERED ? ini->delivered : ini->plans[method];
-	run->place_addr = at->addr;
-	run->place_key = at->key;
 	if (method == PMV_METHOD_AGENT)
 		return pmv_prepare_request(run);
 	if (method == PMV_METHOD_FLUSH)
 		return pmv_rdma_flush_begin(run);
-	if (is_bare(&run->plan) && pmv_ordering_is_quiet(ini, at->key) &&
-	    submission->rma->iov_count && !atomic_load(&ini->ordering.wrote_ordered))
+	/* These are DATA alone, that says when it is in place, and DATA with a FLUSH. */
+	if (method == PMV_METHOD_READ && pmv_ordering_is_quiet(ini, at->key) &&
+	    !atomic_load(&ini->ordering.wrote_ordered)) {
 		run->bare = true;
+		return 0;
+	}
+	run->place_addr = at->addr;
+	run->place_key = at->key;
 	return 0;
 }
 

@@ -285,6 +285,8 @@ PMV_ALWAYS_INLINE ssize_t carry_out(struct pmv_initiator *ini, struct pmv_run *r
 		begin_sample(ini, run, method);
 	if (!err)
 		ret = pmv_interpreter_accept(run, locks);
+	if (locks == PMV_POST_UNLOCKED && ret == PMV_POSTED_ALL)
+		return 0;
 	if (locks == PMV_POST_FENCED)
 		pthread_mutex_unlock(&ini->ordering.lock);
 	if (!ret) {
