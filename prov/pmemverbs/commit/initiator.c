@@ -33,12 +33,23 @@ void pmv_initiator_init(struct pmv_initiator *ini)
 	STAILQ_INIT(&ini->stalled);
 	STAILQ_INIT(&ini->awaiting);
 	STAILQ_INIT(&ini->group.members);
+	for (int asked = 0; asked < 2; asked++)
+		ini->tx_told[asked].ordinary = ini->rx_told[asked].ordinary = true;
 	plan_all(ini);
 	pmv_sampling_init(&ini->commits.sampling);
 	pthread_mutex_init(&ini->ordering.lock, NULL);
 	pthread_mutex_init(&ini->ordering.place_lock, NULL);
 	pthread_mutex_init(&ini->send_lock, NULL);
 	pthread_mutex_init(&ini->lock, NULL);
+}
+
+void pmv_initiator_begin_count(struct pmv_initiator *ini, unsigned slow)
+{
+	atomic_fetch_or(&ini->slow, slow);
+	for (int asked = 0; asked < 2; asked++) {
+		ini->tx_told[asked].ordinary &= !(slow & PMV_SLOW_COUNT_TX);
+		ini->rx_told[asked].ordinary &= !(slow & PMV_SLOW_COUNT_RX);
+	}
 }
 
 void pmv_initiator_destroy(struct pmv_initiator *ini)

@@ -122,10 +122,10 @@ struct pmv_initiator {
 	atomic_bool passes;        /* plain writes need no order behind commits: submit.c */
 	uint32_t key_start;        /* of the peer's keys; 0: unknown */
 	/* Who is told of an operation that was posted without, and with, FI_COMPLETION. */
-	enum pmv_audience tx_audience[2];
+	struct pmv_told tx_told[2];
 	uint64_t tx_always; /* FI_COMPLETION, where the core must be told that of all operations */
-	enum pmv_audience rx_audience[2]; /* of receives */
-	atomic_uint slow;                 /* enum pmv_slow_path */
+	struct pmv_told rx_told[2]; /* of receives */
+	atomic_uint slow;           /* enum pmv_slow_path */
 	struct pmv_ordering ordering;
 	struct pmv_commit_counts commits;
 	struct pmv_plan plans[PMV_METHOD_AGENT + 1]; /* of a commit without anything special */
@@ -173,8 +173,12 @@ struct pmv_initiator {
 	struct pmv_waiter on_rx_queue;
 };
 
-/* pmv_initiator_init -- engine, mailbox, hooks, keyed and owner.pool are set, the rest is 0 */
+/*
+ * pmv_initiator_init -- engine, mailbox, hooks, keyed and owner.pool are set, the rest is 0
+ * pmv_initiator_begin_count -- a counter is bound; slow: PMV_SLOW_COUNT_TX, PMV_SLOW_COUNT_RX, or 0
+ */
 void pmv_initiator_init(struct pmv_initiator *ini);
+void pmv_initiator_begin_count(struct pmv_initiator *ini, unsigned slow);
 void pmv_initiator_destroy(struct pmv_initiator *ini);
 
 /*
@@ -203,6 +207,14 @@ static inline bool pmv_initiator_count(struct pmv_initiator *ini, enum pmv_metho
 	return pmv_sample_is_due(
 		&commits->sampling, method,
 		atomic_fetch_add_explicit(&commits->by_method[method], 1, memory_order_relaxed));
+}
+
+/* pmv_initiator_note_refused -- what a call returns that commits: has it failed? */
+static inline ssize_t pmv_initiator_note_refused(struct pmv_initiator *ini, ssize_t ret)
+{
+	if (ret && ret != -FI_EAGAIN)
+		pmv_initiator_count(ini, PMV_METHOD_REFUSED);
+	return ret;
 }
 
 /* pmv_initiator_uncount -- it was not accepted after all */

@@ -264,7 +264,7 @@ static inline uint64_t data_flags(const struct pmv_run *run, const struct pmv_st
 	const struct pmv_submission *submission = run->submission;
 	uint64_t kept = FI_INJECT;
 
-	if (run->op.single)
+	if (run->op.told.single)
 		kept = ~FI_FENCE;
 	else if (submission->what & FI_MSG)
 		kept |= FI_REMOTE_CQ_DATA;

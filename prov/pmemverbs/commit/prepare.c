@@ -241,7 +241,7 @@ static ssize_t make_request(struct pmv_run *run, const struct pmv_submission *su
 		return -FI_ENOMEM;
 	run->request = request;
 	run->asked = (struct pmv_request){0};
-	run->op.ordinary = false;
+	run->op.told.ordinary = false;
 	pmv_link_flush_place(&ini->mailbox->link, &run->place_addr, &run->place_key);
 	if (step->immediate) {
 		request->notify = true;
@@ -275,7 +275,7 @@ static ssize_t keep(struct pmv_run *run)
 	if (!run->kept)
 		return -FI_ENOMEM;
 	run->submission = run->kept;
-	run->op.ordinary = false;
+	run->op.told.ordinary = false;
 	return 0;
 }
 
@@ -300,7 +300,7 @@ ssize_t pmv_prepare(struct pmv_run *run, struct pmv_terms terms, enum pmv_method
 		.atomic = submission->what & FI_ATOMIC,
 		.injected = submission->inject,
 		/* What is only posted takes its immediate data along by itself. */
-		.immediate = pmv_submission_notifies(submission) && !run->op.single,
+		.immediate = pmv_submission_notifies(submission) && !run->op.told.single,
 		.notifies = ini->mailbox->link.peer.notices,
 		.unordered = atomic_load(&ini->ordering.wrote_unordered),
 		.grouped = terms.grouped,
@@ -373,7 +373,7 @@ static ssize_t make_chain_request(struct pmv_run *run, struct pmv_chain_request 
 		return -FI_ENOMEM;
 	run->request = request;
 	run->asked = (struct pmv_request){0};
-	run->op.ordinary = false;
+	run->op.told.ordinary = false;
 	return 0;
 }
 

@@ -64,21 +64,25 @@ static inline bool pmv_prepare_may_store(struct pmv_initiator *ini,
  * pmv_prepare_is_ordinary -- is it a commit without a fence, an event, immediate data or several
  * places, by a key of which everything is known?  Then its plan is that of its method.  *known: of
  * its key, enum pmv_note
- * pmv_prepare_ordinary -- the same as pmv_prepare, of such a commit
+ * pmv_prepare_one_sided, pmv_prepare_assisted -- the same as pmv_prepare, of such a commit that
+ * needs no more than a READ, or needs more
  */
 PMV_ALWAYS_INLINE bool pmv_prepare_is_ordinary(struct pmv_initiator *ini,
 					       const struct pmv_submission *submission,
 					       unsigned *known)
 {
+	enum pmv_method method;
+
 	if (submission->what != (FI_RMA | FI_WRITE) || submission->num_to != 1 ||
 	    (submission->flags & ~FI_COMPLETION) != FI_COMMIT || !submission->to->len ||
 	    !pmv_initiator_is_fast(ini, PMV_SLOW_NOWHERE | PMV_SLOW_CLOSED | PMV_SLOW_FENCE_NEXT |
 						PMV_SLOW_ALL | PMV_SLOW_HOOKS))
 		return false;
 	*known = pmv_ordering_known(ini, submission->to->key);
-	if (*known < PMV_NOTE_METHOD * PMV_METHOD_FLUSH)
-		return *known >= PMV_NOTE_METHOD * PMV_METHOD_WRITE;
-	if (*known < PMV_NOTE_METHOD * PMV_METHOD_AGENT)
+	method = *known / PMV_NOTE_METHOD;
+	if (method < PMV_METHOD_FLUSH)
+		return method != PMV_METHOD_REFUSED;
+	if (method == PMV_METHOD_FLUSH)
 		return pmv_rdma_flush_is_alone(ini);
 	/* One more by the agent would keep a fenced operation waiting. */
 	return !atomic_load(&ini->ordering.wrote_unordered) &&
@@ -91,26 +95,29 @@ ssize_t pmv_prepare_chain(struct pmv_run *run, struct pmv_chain_request *chain);
 /* pmv_prepare_request -- the request of one by the agent */
 ssize_t pmv_prepare_request(struct pmv_run *run);
 
-static inline ssize_t pmv_prepare_ordinary(struct pmv_initiator *ini, struct pmv_run *run,
-					   const struct pmv_submission *submission, unsigned known)
+static inline void pmv_prepare_one_sided(struct pmv_initiator *ini, struct pmv_run *run,
+					 const struct pmv_submission *submission, unsigned known)
 {
 	const struct fi_rma_iov *at = submission->to;
 	enum pmv_method method = known / PMV_NOTE_METHOD;
 
 	run->plan = known & PMV_NOTE_DELIVERED ? ini->delivered : ini->plans[method];
+	/* These are DATA alone, that says when it is in place, and DATA with a FLUSH. */
+	run->bare = method == PMV_METHOD_READ && pmv_ordering_is_quiet(ini, at->key) &&
+		    !atomic_load(&ini->ordering.wrote_ordered);
+	if (!run->bare) {
+		run->place_addr = at->addr;
+		run->place_key = at->key;
+	}
+}
+
+static inline ssize_t pmv_prepare_assisted(struct pmv_initiator *ini, struct pmv_run *run,
+					   enum pmv_method method)
+{
+	run->plan = ini->plans[method];
 	if (method == PMV_METHOD_AGENT)
 		return pmv_prepare_request(run);
-	if (method == PMV_METHOD_FLUSH)
-		return pmv_rdma_flush_begin(run);
-	/* These are DATA alone, that says when it is in place, and DATA with a FLUSH. */
-	if (method == PMV_METHOD_READ && pmv_ordering_is_quiet(ini, at->key) &&
-	    !atomic_load(&ini->ordering.wrote_ordered)) {
-		run->bare = true;
-		return 0;
-	}
-	run->place_addr = at->addr;
-	run->place_key = at->key;
-	return 0;
+	return pmv_rdma_flush_begin(run);
 }
 
 #endif /* PMV_PREPARE_H */

@@ -77,7 +77,7 @@ static void note_failed(struct pmv_initiator *ini, struct pmv_op *op)
 	if (!(op->flags & (FI_WRITE | FI_SEND | FI_ATOMIC)))
 		return;
 	/* Nobody will ever read of it, or a layer above does, long before the application. */
-	if (op->audience == PMV_TELL_NOBODY || ini->hooks)
+	if (op->told.audience == PMV_TELL_NOBODY || ini->hooks)
 		atomic_store(&ini->untold_failure, true);
 	else if (ini->failures)
 		pmv_unread_add(ini->failures, &op->comp);

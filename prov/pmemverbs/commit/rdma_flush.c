@@ -154,7 +154,7 @@ static struct pmv_range note_tail(struct pmv_run *run, const struct pmv_engine_r
 	}
 	ini->tail = (struct pmv_range){.addr = all.addr, .len = all.len, .key = all.key};
 	run->tail = true;
-	run->op.ordinary = false;
+	run->op.told.ordinary = false;
 	return before;
 }
 

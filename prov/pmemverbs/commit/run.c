@@ -4,7 +4,8 @@
 
 struct pmv_run *pmv_run_get_own(struct pmv_initiator *ini, atomic_bool *under_way)
 {
-	struct pmv_run *run = pmv_run_take(ini, PMV_OP_OWN, false, false);
+	const struct pmv_told nobody = {.audience = PMV_TELL_NOBODY};
+	struct pmv_run *run = pmv_run_take(ini, PMV_OP_OWN, &nobody, false, false);
 
 	if (!run)
 		return NULL;
@@ -12,8 +13,6 @@ struct pmv_run *pmv_run_get_own(struct pmv_initiator *ini, atomic_bool *under_wa
 	run->plan.count = 0;
 	run->op.context = NULL;
 	run->op.flags = 0;
-	run->op.ordinary = false;
-	run->op.audience = PMV_TELL_NOBODY;
 	run->under_way = under_way;
 	if (under_way)
 		atomic_store(under_way, true);
@@ -56,6 +55,6 @@ void pmv_run_refuse(struct pmv_run *run)
 {
 	run->counted = false;
 	run->num_regions = 0;
-	run->op.audience = PMV_TELL_NOBODY;
+	run->op.told.audience = PMV_TELL_NOBODY;
 	pmv_run_end(run, 0);
 }

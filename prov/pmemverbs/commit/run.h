@@ -89,7 +89,7 @@ static inline void pmv_run_set_fetches(struct pmv_run *run, bool fetches)
 	if (run->fetches == fetches)
 		return;
 	run->fetches = fetches;
-	run->op.ordinary &= !fetches;
+	run->op.told.ordinary &= !fetches;
 	atomic_fetch_add(&pmv_run_initiator(run)->ordering.reads, fetches ? 1 : -1);
 }
 
@@ -98,7 +98,7 @@ static inline void pmv_run_set_flushes(struct pmv_run *run, bool flushes)
 	if (run->flushes == flushes)
 		return;
 	run->flushes = flushes;
-	run->op.ordinary &= !flushes;
+	run->op.told.ordinary &= !flushes;
 	atomic_fetch_add(&pmv_run_initiator(run)->ordering.flushes, flushes ? 1 : -1);
 }
 
@@ -115,16 +115,15 @@ static inline void pmv_run_set_unacked(struct pmv_run *run, bool unacked)
  * the owner at last: others look for it.  NULL: none is left
  */
 static inline struct pmv_run *pmv_run_take(struct pmv_initiator *ini, enum pmv_op_most most,
-					   bool counted, bool commits)
+					   const struct pmv_told *told, bool counted, bool commits)
 {
-	struct pmv_run *run = pmv_to_run(pmv_op_take(&ini->owner, most));
+	struct pmv_run *run = pmv_to_run(pmv_op_take(&ini->owner, most, told));
 
 	if (!run)
 		return NULL;
 	run->request = NULL;
 	run->kept = NULL;
 	run->under_way = NULL;
-	run->op.single = false;
 	atomic_store_explicit(&run->op.quiet_write, false, memory_order_relaxed);
 	atomic_store_explicit(&run->op.quiet_list, false, memory_order_relaxed);
 	run->at = 0;
@@ -136,25 +135,24 @@ static inline struct pmv_run *pmv_run_take(struct pmv_initiator *ini, enum pmv_o
 }
 
 /*
- * pmv_run_get -- one for a submission, or NULL; audience: to whom it completes without, and with,
- * FI_COMPLETION; commits: the operation does
+ * pmv_run_get -- one for a submission, or NULL; completes: to the application, if it asks for that;
+ * commits: the operation does
  * pmv_run_get_own -- one that nobody asked for; the flag is set until it ends.  It may be NULL.
  */
 PMV_ALWAYS_INLINE struct pmv_run *pmv_run_get(struct pmv_initiator *ini,
 					      const struct pmv_submission *submission,
-					      uint64_t what, const enum pmv_audience audience[2],
-					      bool commits)
+					      uint64_t what, bool completes, bool commits)
 {
-	unsigned counts = what & FI_RECV ? PMV_SLOW_COUNT_RX : PMV_SLOW_COUNT_TX;
-	struct pmv_run *run = pmv_run_take(ini, PMV_OP_APPLICATION, true, commits);
 	bool asked = submission->flags & FI_COMPLETION;
+	const struct pmv_told *told = what & FI_RECV ? ini->rx_told : ini->tx_told;
+	struct pmv_run *run = pmv_run_take(ini, PMV_OP_APPLICATION, &told[asked], true, commits);
 
 	if (!run)
 		return NULL;
+	if (!completes)
+		run->op.told.audience = PMV_TELL_NOBODY;
 	run->op.context = submission->context;
 	run->op.flags = what;
-	run->op.audience = audience[asked];
-	run->op.ordinary = pmv_initiator_is_fast(ini, counts);
 	run->submission = submission;
 	pmv_op_set_owner(&run->op, &ini->owner);
 	return run;

@@ -238,7 +238,7 @@ static void note_writes(struct pmv_run *run, const struct pmv_submission *submis
 	if (!tracker)
 		return;
 	run->writes = pmv_lost_writes_number(tracker);
-	run->op.ordinary = false;
+	run->op.told.ordinary = false;
 	for (size_t i = 0; i < submission->num_to && i < PMV_HOOKS_REGIONS; i++)
 		run->regions[run->num_regions++] = (uint32_t) pmv_key_core(submission->to[i].key);
 }
@@ -252,7 +252,7 @@ __attribute__((noinline, cold)) static void begin_sample(struct pmv_initiator *i
 {
 	struct pmv_commit_counts *commits = &ini->commits;
 
-	run->op.ordinary = false;
+	run->op.told.ordinary = false;
 	pmv_sample_begin(&commits->sampling, &run->sample, method,
 			 atomic_load(&commits->by_method[method]),
 			 pmv_submission_len(run->submission));
@@ -270,6 +270,17 @@ static ssize_t refuse(struct pmv_initiator *ini, struct pmv_run *run, bool count
 	return err;
 }
 
+/* go_on -- with a run that was accepted, under the lock; then give the lock back */
+static void go_on(struct pmv_initiator *ini, struct pmv_run *run)
+{
+	enum pmv_pending pending =
+		pmv_interpreter_go_on(run) ? pmv_push_pending(ini) : PMV_PENDING_NONE;
+
+	pthread_mutex_unlock(&ini->lock);
+	if (pending)
+		pmv_initiator_wait(ini, pending);
+}
+
 /*
  * carry_out -- a run that was prepared, if err is 0.  locks: what the caller holds, which is given
  * back.  A negative fi_errno: it was not accepted, and the run is gone.
@@ -277,7 +288,6 @@ static ssize_t refuse(struct pmv_initiator *ini, struct pmv_run *run, bool count
 PMV_ALWAYS_INLINE ssize_t carry_out(struct pmv_initiator *ini, struct pmv_run *run, bool commits,
 				    enum pmv_post_locks locks, enum pmv_method method, ssize_t err)
 {
-	enum pmv_pending pending = PMV_PENDING_NONE;
 	ssize_t ret = err;
 
 	/* Before it can complete. */
@@ -285,34 +295,15 @@ PMV_ALWAYS_INLINE ssize_t carry_out(struct pmv_initiator *ini, struct pmv_run *r
 		begin_sample(ini, run, method);
 	if (!err)
 		ret = pmv_interpreter_accept(run, locks);
-	if (locks == PMV_POST_UNLOCKED && ret == PMV_POSTED_ALL)
-		return 0;
 	if (locks == PMV_POST_FENCED)
 		pthread_mutex_unlock(&ini->ordering.lock);
-	if (!ret) {
-		if (locks == PMV_POST_UNLOCKED)
-			pthread_mutex_lock(&ini->lock);
-		if (pmv_interpreter_go_on(run))
-			pending = pmv_push_pending(ini);
-		if (locks == PMV_POST_UNLOCKED)
-			pthread_mutex_unlock(&ini->lock);
-	}
-	if (locks != PMV_POST_UNLOCKED)
+	if (!ret && locks == PMV_POST_UNLOCKED)
+		pthread_mutex_lock(&ini->lock);
+	if (!ret)
+		go_on(ini, run);
+	else if (locks != PMV_POST_UNLOCKED)
 		pthread_mutex_unlock(&ini->lock);
-	if (pending)
-		pmv_initiator_wait(ini, pending);
 	return ret >= 0 ? 0 : refuse(ini, run, !err && commits, method, ret);
-}
-
-/* audience_of -- who is told of its end, without and with FI_COMPLETION */
-static const enum pmv_audience *audience_of(const struct pmv_initiator *ini,
-					    const struct pmv_submission *submission)
-{
-	static const enum pmv_audience nobody[2] = {PMV_TELL_NOBODY, PMV_TELL_NOBODY};
-
-	if (submission->no_completion)
-		return nobody;
-	return submission->what & FI_RECV ? ini->rx_audience : ini->tx_audience;
 }
 
 /* submit_run -- what has a run; terms: before the locks for them are taken */
@@ -323,14 +314,14 @@ static ssize_t submit_run(struct pmv_initiator *ini, const struct pmv_submission
 	enum pmv_post_locks locks = terms.fenced                    ? PMV_POST_FENCED
 				    : terms.stored || terms.flushes ? PMV_POST_LOCKED
 								    : PMV_POST_UNLOCKED;
-	struct pmv_run *run = pmv_run_get(ini, submission, submission->what,
-					  audience_of(ini, submission), commits);
+	struct pmv_run *run =
+		pmv_run_get(ini, submission, submission->what, !submission->no_completion, commits);
 	enum pmv_method method;
 	ssize_t err;
 
 	if (!run)
 		return -FI_EAGAIN;
-	run->op.single = !commits && !submission->event_only && !submission->delivers;
+	run->op.told.single = !commits && !submission->event_only && !submission->delivers;
 	if (commits)
 		note_writes(run, submission);
 	if (locks != PMV_POST_UNLOCKED)
@@ -347,19 +338,10 @@ static ssize_t submit_run(struct pmv_initiator *ini, const struct pmv_submission
 	return carry_out(ini, run, commits, locks, method, err);
 }
 
-/* count_refused -- of commits */
-static inline ssize_t count_refused(struct pmv_initiator *ini, ssize_t ret)
-{
-	if (ret && ret != -FI_EAGAIN)
-		pmv_initiator_count(ini, PMV_METHOD_REFUSED);
-	return ret;
-}
-
 /* submit_small -- its data travel in the request to the agent, if there is room */
 static ssize_t submit_small(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
-	struct pmv_run *run =
-		pmv_run_get(ini, submission, FI_RMA | FI_WRITE, ini->tx_audience, true);
+	struct pmv_run *run = pmv_run_get(ini, submission, FI_RMA | FI_WRITE, true, true);
 	ssize_t ret;
 
 	if (!run)
@@ -375,7 +357,20 @@ static ssize_t submit_small(struct pmv_initiator *ini, const struct pmv_submissi
 	return 0;
 }
 
-ssize_t pmv_submit_ordinary(struct pmv_initiator *ini, const struct pmv_submission *submission,
+ssize_t pmv_submit_one_sided(struct pmv_initiator *ini, const struct pmv_submission *submission,
+			     unsigned known)
+{
+	struct pmv_run *run = pmv_run_get(ini, submission, FI_RMA | FI_WRITE, true, true);
+	enum pmv_method method = known / PMV_NOTE_METHOD;
+
+	if (!run)
+		return -FI_EAGAIN;
+	pmv_prepare_one_sided(ini, run, submission, known);
+	return pmv_initiator_note_refused(ini,
+					  carry_out(ini, run, true, PMV_POST_UNLOCKED, method, 0));
+}
+
+ssize_t pmv_submit_assisted(struct pmv_initiator *ini, const struct pmv_submission *submission,
 			    unsigned known)
 {
 	enum pmv_method method = known / PMV_NOTE_METHOD;
@@ -386,13 +381,14 @@ ssize_t pmv_submit_ordinary(struct pmv_initiator *ini, const struct pmv_submissi
 		err = submit_small(ini, submission);
 		/* Another thread may have closed it since. */
 		if (err != -FI_EAGAIN || !pmv_initiator_is_fast(ini, PMV_SLOW_CLOSED))
-			return count_refused(ini, err);
+			return pmv_initiator_note_refused(ini, err);
 	}
-	run = pmv_run_get(ini, submission, FI_RMA | FI_WRITE, ini->tx_audience, true);
+	run = pmv_run_get(ini, submission, FI_RMA | FI_WRITE, true, true);
 	if (!run)
 		return -FI_EAGAIN;
-	err = pmv_prepare_ordinary(ini, run, submission, known);
-	return count_refused(ini, carry_out(ini, run, true, PMV_POST_UNLOCKED, method, err));
+	err = pmv_prepare_assisted(ini, run, method);
+	return pmv_initiator_note_refused(
+		ini, carry_out(ini, run, true, PMV_POST_UNLOCKED, method, err));
 }
 
 /* Gates */
@@ -549,7 +545,7 @@ ssize_t pmv_submit_any(struct pmv_initiator *ini, struct pmv_submission *submiss
 		pmv_ordering_lost_write(ini, submission->to, submission->num_to, true);
 	if (submission->event_only)
 		return submit_planned(ini, submission, false);
-	return count_refused(
+	return pmv_initiator_note_refused(
 		ini, submit_planned(ini, submission, !commits && may_group(ini, submission)));
 }
 
@@ -574,7 +570,7 @@ ssize_t pmv_submit_chain(struct pmv_initiator *ini, const struct pmv_submission 
 	struct pmv_run *run = NULL;
 
 	if (!ret)
-		run = pmv_run_get(ini, submission, submission->what, audience_of(ini, submission),
+		run = pmv_run_get(ini, submission, submission->what, !submission->no_completion,
 				  commits);
 	if (!run) {
 		pmv_chain_request_free(chain);

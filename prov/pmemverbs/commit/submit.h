@@ -40,8 +40,14 @@ static inline bool pmv_submit_is_plain(struct pmv_initiator *ini,
 						   (PMV_NOTE_EVENT | PMV_NOTE_MISFIT)));
 }
 
-/* pmv_submit_ordinary, pmv_submit_any -- of an ordinary commit (prepare.h), and of all else */
-ssize_t pmv_submit_ordinary(struct pmv_initiator *ini, const struct pmv_submission *submission,
+/*
+ * pmv_submit_one_sided -- of an ordinary commit (prepare.h) that needs no more than a READ
+ * pmv_submit_assisted -- of any other ordinary commit
+ * pmv_submit_any -- of all else
+ */
+ssize_t pmv_submit_one_sided(struct pmv_initiator *ini, const struct pmv_submission *submission,
+			     unsigned known);
+ssize_t pmv_submit_assisted(struct pmv_initiator *ini, const struct pmv_submission *submission,
 			    unsigned known);
 ssize_t pmv_submit_any(struct pmv_initiator *ini, struct pmv_submission *submission);
 
@@ -58,7 +64,9 @@ PMV_ALWAYS_INLINE ssize_t pmv_submit(struct pmv_initiator *ini, struct pmv_submi
 		if (pmv_submit_is_plain(ini, submission))
 			return pmv_post_plain(ini, submission);
 	} else if (pmv_prepare_is_ordinary(ini, submission, &known)) {
-		return pmv_submit_ordinary(ini, submission, known);
+		return known / PMV_NOTE_METHOD <= PMV_METHOD_READ
+			       ? pmv_submit_one_sided(ini, submission, known)
+			       : pmv_submit_assisted(ini, submission, known);
 	}
 	return pmv_submit_any(ini, submission);
 }

@@ -31,10 +31,10 @@ static struct pmv_ep *to_ep(struct fid *fid)
 /* Binding */
 
 /* set_audience -- of operations whose entries go to a queue that was bound with these flags */
-static void set_audience(enum pmv_audience audience[2], bool read, bool selective)
+static void set_audience(struct pmv_told told[2], bool read, bool selective)
 {
-	audience[true] = read ? PMV_TELL_ALL : PMV_TELL_NOBODY;
-	audience[false] = read && selective ? PMV_TELL_ERROR : audience[true];
+	told[true].audience = read ? PMV_TELL_ALL : PMV_TELL_NOBODY;
+	told[false].audience = read && selective ? PMV_TELL_ERROR : told[true].audience;
 }
 
 /* bind_core -- messages to and from the agent go without an entry if the core lets us choose */
@@ -65,7 +65,7 @@ static int bind_cq(struct pmv_ep *ep, struct pmv_cq *cq, uint64_t flags)
 	if (flags & FI_TRANSMIT) {
 		ep->initiator.owner.tx_queue = &cq->queue;
 		pmv_queue_join(&cq->queue, &ep->initiator.owner);
-		set_audience(ep->initiator.tx_audience, read, selective);
+		set_audience(ep->initiator.tx_told, read, selective);
 	}
 	if (flags & FI_RECV) {
 		ep->initiator.owner.rx_queue = &cq->queue;
@@ -73,7 +73,7 @@ static int bind_cq(struct pmv_ep *ep, struct pmv_cq *cq, uint64_t flags)
 		 * Where immediate data may use it up, every receive is reported, as immediate data
 		 * always are.
 		 */
-		set_audience(ep->initiator.rx_audience, read,
+		set_audience(ep->initiator.rx_told, read,
 			     selective && !ep->domain->engine.core->imm_receives);
 		ep->mailbox.receiver.notice_queue = read ? &cq->queue : NULL;
 		ep->mailbox.receiver.events.queue = selective ? NULL : &cq->queue;
@@ -110,7 +110,7 @@ static int bind_cntr(struct pmv_ep *ep, struct pmv_cntr *cntr, uint64_t flags)
 			return -FI_EINVAL;
 		ep->initiator.counts[kinds[i].kind] = &cntr->count;
 		atomic_fetch_add(&cntr->users, 1);
-		atomic_fetch_or(&ep->initiator.slow, kinds[i].slow);
+		pmv_initiator_begin_count(&ep->initiator, kinds[i].slow);
 	}
 	return 0;
 }

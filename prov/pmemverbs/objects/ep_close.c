@@ -22,7 +22,7 @@ static void report_abandoned(struct pmv_ep *ep, struct pmv_op *op)
 	if (count && pmv_to_run(op)->counted)
 		pmv_count_add(count, false);
 	pmv_unread_drop(&op->comp);
-	if (op->audience == PMV_TELL_NOBODY)
+	if (op->told.audience == PMV_TELL_NOBODY)
 		return;
 	comp = pmv_comp_error(op->context, op->flags, FI_ECANCELED);
 	if (comp)

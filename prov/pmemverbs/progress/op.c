@@ -96,15 +96,14 @@ struct pmv_op *pmv_op_take_free(struct pmv_op_owner *owner, enum pmv_op_most mos
 
 struct pmv_op *pmv_op_get(struct pmv_op_owner *owner, enum pmv_op_most most)
 {
-	struct pmv_op *op = pmv_op_take(owner, most);
+	const struct pmv_told nobody = {.audience = PMV_TELL_NOBODY};
+	struct pmv_op *op = pmv_op_take(owner, most, &nobody);
 
 	if (!op)
 		return NULL;
 	op->context = NULL;
 	op->flags = 0;
 	op->prov_errno = 0;
-	op->audience = PMV_TELL_NOBODY;
-	op->single = op->ordinary = false;
 	atomic_store_explicit(&op->quiet_write, false, memory_order_relaxed);
 	atomic_store_explicit(&op->quiet_list, false, memory_order_relaxed);
 	memset(op + 1, 0, owner->pool->size - sizeof(*op));
@@ -161,7 +160,7 @@ static int disbelieve(struct pmv_op *op)
 	return FI_EFAULT;
 }
 
-bool pmv_op_end_any(struct pmv_op_pool *pool, struct pmv_op *op)
+bool pmv_op_end(struct pmv_op_pool *pool, struct pmv_op *op)
 {
 	struct pmv_op_owner *owner = op->owner;
 	int err = atomic_load(&op->error);
@@ -169,10 +168,10 @@ bool pmv_op_end_any(struct pmv_op_pool *pool, struct pmv_op *op)
 	if (owner && !err &&
 	    owner->reads != atomic_load_explicit(&pmv_guard_reads, memory_order_relaxed))
 		err = disbelieve(op);
-	if (owner && (err || !op->ordinary))
+	if (owner && (err || !op->told.ordinary))
 		owner->ended(owner, op);
 	/* The application was told when the endpoint was closed. */
-	if (!owner || op->audience < (err ? PMV_TELL_ERROR : PMV_TELL_ALL)) {
+	if (!owner || op->told.audience < (err ? PMV_TELL_ERROR : PMV_TELL_ALL)) {
 		pmv_unread_drop(&op->comp);
 		pmv_op_put(pool, op);
 		return false;

@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/queue.h>
 
 #include <rdma/fi_eq.h>
@@ -52,15 +53,22 @@ enum pmv_audience {
 	PMV_TELL_ALL,    /* the application */
 };
 
+/* ... and of what, in one word: one instruction copies it, or looks at all of it. */
+struct pmv_told {
+	uint16_t audience; /* enum pmv_audience */
+	bool single;       /* one work request, whose entry the application is handed */
+	bool ordinary;     /* the owner need not hear that it has succeeded */
+};
+
 /*
  * An endpoint's free operations: a stack, which takes no lock.  Its head has the number of the
  * first one, or 0, and above that a count of those that were taken: a first one that was taken
  * and put back meanwhile makes another head.  It belongs to the pool, and outlives the endpoint.
  */
 struct pmv_op_stack {
+	atomic_uint_fast64_t head;
 	SLIST_ENTRY(pmv_op_stack) next; /* of the pool's, while no endpoint has it */
 	SLIST_ENTRY(pmv_op_stack) next_of_all;
-	atomic_uint_fast64_t head;
 };
 
 #define PMV_OP_NUMBERS ((UINT64_C(1) << 20) - 1) /* the bits of a head that are a number */
@@ -101,9 +109,7 @@ struct pmv_op {
 	atomic_int pending;
 	atomic_int error; /* the first one, a positive fi_errno; 0: none */
 	int prov_errno;
-	enum pmv_audience audience;
-	bool single;   /* one work request, whose entry the application is handed */
-	bool ordinary; /* the owner need not hear that it has succeeded */
+	struct pmv_told told;
 	/*
 	 * One WRITE of it has an entry only if it fails, and `pending` does not count it.  The
 	 * READ behind it, which is counted, then fails after it.  Whoever gives up that READ
@@ -153,31 +159,33 @@ void pmv_op_owner_close(struct pmv_op_owner *owner);
 
 /* Free operations: on a stack, or for all endpoints. */
 
-static inline struct pmv_op *pmv_op_pop(const struct pmv_op_pool *pool, struct pmv_op_stack *stack)
+/* pmv_op_pop -- false: there is none */
+static inline bool pmv_op_pop(const struct pmv_op_pool *pool, struct pmv_op_stack *stack,
+			      struct pmv_op **op)
 {
-	uint_fast64_t head = atomic_load(&stack->head), behind;
-	struct pmv_op *op;
+	uint_fast64_t head = atomic_load(&stack->head), number, behind;
 
 	do {
-		if (!(head & PMV_OP_NUMBERS))
-			return NULL;
-		op = (struct pmv_op *) (pool->base + ((head & PMV_OP_NUMBERS) - 1) * pool->size);
+		number = head & PMV_OP_NUMBERS;
+		if (!number)
+			return false;
+		*op = (struct pmv_op *) (pool->base + (number - 1) * pool->size);
 		/* If another thread has taken it meanwhile this is wrong, and the head another one.
 		 */
-		behind = atomic_load_explicit(&op->behind, memory_order_relaxed);
-		behind |= (head & ~PMV_OP_NUMBERS) + PMV_OP_NUMBERS + 1;
+		behind = atomic_load_explicit(&(*op)->behind, memory_order_relaxed);
+		behind += head - number + PMV_OP_NUMBERS + 1;
 	} while (!atomic_compare_exchange_weak(&stack->head, &head, behind));
-	return op;
+	return true;
 }
 
 static inline void pmv_op_push(struct pmv_op_stack *stack, struct pmv_op *op)
 {
-	uint_fast64_t head = atomic_load(&stack->head);
+	uint_fast64_t head = atomic_load(&stack->head), behind;
 
-	do
-		atomic_store_explicit(&op->behind, head & PMV_OP_NUMBERS, memory_order_relaxed);
-	while (!atomic_compare_exchange_weak(&stack->head, &head,
-					     (head & ~PMV_OP_NUMBERS) | op->number));
+	do {
+		behind = head & PMV_OP_NUMBERS;
+		atomic_store_explicit(&op->behind, behind, memory_order_relaxed);
+	} while (!atomic_compare_exchange_weak(&stack->head, &head, head - behind + op->number));
 }
 
 struct pmv_op *pmv_op_take_free(struct pmv_op_owner *owner, enum pmv_op_most most);
@@ -185,18 +193,20 @@ void pmv_op_put_free(struct pmv_op_pool *pool, struct pmv_op *op);
 
 /*
  * pmv_op_get -- all zeros but for its owner, and pending: 1.  NULL: none left, try again.
- * pmv_op_take -- the same, but the caller sets all other members but these two, what is behind the
- * operation itself, and at last its owner with pmv_op_set_owner
+ * pmv_op_take -- the same, but with `told', and the caller sets all other members, what is behind
+ * the operation itself, and at last its owner with pmv_op_set_owner
  * pmv_op_put -- nobody needs it any more
  */
 struct pmv_op *pmv_op_get(struct pmv_op_owner *owner, enum pmv_op_most most);
 
-static inline struct pmv_op *pmv_op_take(struct pmv_op_owner *owner, enum pmv_op_most most)
+static inline struct pmv_op *pmv_op_take(struct pmv_op_owner *owner, enum pmv_op_most most,
+					 const struct pmv_told *told)
 {
-	struct pmv_op *op = pmv_op_pop(owner->pool, owner->stack);
+	struct pmv_op *op;
 
-	if (!op && !(op = pmv_op_take_free(owner, most)))
+	if (!pmv_op_pop(owner->pool, owner->stack, &op) && !(op = pmv_op_take_free(owner, most)))
 		return NULL;
+	op->told = *told;
 	atomic_store_explicit(&op->pending, 1, memory_order_relaxed);
 	atomic_store_explicit(&op->error, 0, memory_order_relaxed);
 	return op;
@@ -207,12 +217,19 @@ static inline void pmv_op_set_owner(struct pmv_op *op, struct pmv_op_owner *owne
 	atomic_store_explicit(&op->owner, owner, memory_order_release);
 }
 
-static inline void pmv_op_put(struct pmv_op_pool *pool, struct pmv_op *op)
+/* pmv_op_put_home -- false: it has none, and is to be put where any endpoint finds it */
+static inline bool pmv_op_put_home(struct pmv_op *op)
 {
 	pmv_op_set_owner(op, NULL);
-	if (op->home)
-		pmv_op_push(op->home, op);
-	else
+	if (!op->home)
+		return false;
+	pmv_op_push(op->home, op);
+	return true;
+}
+
+static inline void pmv_op_put(struct pmv_op_pool *pool, struct pmv_op *op)
+{
+	if (!pmv_op_put_home(op))
 		pmv_op_put_free(pool, op);
 }
 
@@ -227,7 +244,9 @@ bool pmv_op_finish(struct pmv_op_pool *pool, struct pmv_op *op);
 
 /*
  * The same for a success, in two steps, without op->comp:
- * pmv_op_is_last -- one of the pending has come to its end; true: call pmv_op_end
+ * pmv_op_is_last -- one of the pending has come to its end; true: it was the last one
+ * pmv_op_is_ordinary -- that is all there is: nobody but the application has to be told anything,
+ * and it is told pmv_op_success.  Else call pmv_op_end.
  * pmv_op_end -- true: the application is to be told op->comp, if is_error, or pmv_op_success
  */
 static inline bool pmv_op_is_last(struct pmv_op *op)
@@ -240,19 +259,15 @@ static inline struct fi_cq_tagged_entry pmv_op_success(const struct pmv_op *op)
 	return (struct fi_cq_tagged_entry){.op_context = op->context, .flags = op->flags};
 }
 
-/* pmv_op_end_any -- the same of one that is not only to be told a success */
-bool pmv_op_end_any(struct pmv_op_pool *pool, struct pmv_op *op);
+bool pmv_op_end(struct pmv_op_pool *pool, struct pmv_op *op);
 
-static inline bool pmv_op_end(struct pmv_op_pool *pool, struct pmv_op *op)
+static inline bool pmv_op_is_ordinary(const struct pmv_op *op)
 {
-	struct pmv_op_owner *owner = op->owner;
+	const struct pmv_told success = {.audience = PMV_TELL_ALL, .ordinary = true};
+	const struct pmv_op_owner *owner = op->owner;
 
-	if (!owner || !op->ordinary || op->audience != PMV_TELL_ALL || atomic_load(&op->error) ||
-	    owner->reads != atomic_load_explicit(&pmv_guard_reads, memory_order_relaxed))
-		return pmv_op_end_any(pool, op);
-	pmv_op_set_owner(op, NULL);
-	op->comp.is_error = false;
-	return true;
+	return owner && !memcmp(&op->told, &success, sizeof(success)) && !atomic_load(&op->error) &&
+	       owner->reads == atomic_load_explicit(&pmv_guard_reads, memory_order_relaxed);
 }
 
 /* pmv_op_fail -- note an error, if it is the first one */

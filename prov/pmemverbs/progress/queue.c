@@ -51,11 +51,11 @@ static bool ready_has_error(struct pmv_queue *queue)
 
 /* The core's entries */
 
-/* tell_part -- the format has less than there is to tell, or the core's entry tells more */
-__attribute__((noinline)) static void tell_part(struct pmv_queue *queue, const struct pmv_op *op,
-						char *slot, const char *core_entry)
+/* tell -- the slot gets what the application is told of an operation that has succeeded */
+__attribute__((noinline)) static void tell(struct pmv_queue *queue, const struct pmv_op *op,
+					   char *slot, const char *core_entry)
 {
-	if (op->single) {
+	if (op->told.single) {
 		/* The core's entry is right except for the context. */
 		memmove(slot, core_entry, queue->entry_size);
 		memcpy(slot, &op->context, sizeof(op->context));
@@ -65,22 +65,6 @@ __attribute__((noinline)) static void tell_part(struct pmv_queue *queue, const s
 		/* All formats are prefixes of the tagged one. */
 		memcpy(slot, &ok, queue->entry_size);
 	}
-}
-
-/* tell -- the slot gets what the application is told of an operation that has succeeded */
-static inline void tell(struct pmv_queue *queue, const struct pmv_op *op, void *slot,
-			const char *core_entry)
-{
-	struct fi_cq_tagged_entry *entry = slot;
-
-	if (op->single || queue->entry_size != sizeof(*entry)) {
-		tell_part(queue, op, slot, core_entry);
-		return;
-	}
-	entry->op_context = op->context;
-	entry->flags = op->flags;
-	entry->len = entry->data = entry->tag = 0;
-	entry->buf = NULL;
 }
 
 /* put_behind -- add a copy of an entry to the ready list; false: no memory */
@@ -97,18 +81,36 @@ __attribute__((noinline)) static bool put_behind(struct pmv_queue *queue, const 
 /*
  * settle -- the last work request of an operation has completed; true: the slot holds what the
  * application is told
+ * settle_any -- the same of what is not ordinary, or of another format
  */
-static inline bool settle(struct pmv_queue *queue, struct pmv_op *op, char *slot,
-			  const char *core_entry)
+__attribute__((noinline)) static bool settle_any(struct pmv_queue *queue, struct pmv_op *op,
+						 char *slot, const char *core_entry)
 {
-	if (!pmv_op_end(queue->pool, op))
-		return false;
-	if (op->comp.is_error) {
-		pmv_ready_add(queue, &op->comp);
-		return false;
+	if (!pmv_op_is_ordinary(op)) {
+		if (!pmv_op_end(queue->pool, op))
+			return false;
+		if (op->comp.is_error) {
+			pmv_ready_add(queue, &op->comp);
+			return false;
+		}
 	}
 	tell(queue, op, slot, core_entry);
 	pmv_op_put(queue->pool, op);
+	return true;
+}
+
+PMV_ALWAYS_INLINE bool settle(struct pmv_queue *queue, struct pmv_op *op, char *slot,
+			      const char *core_entry)
+{
+	struct fi_cq_tagged_entry *entry = (struct fi_cq_tagged_entry *) slot;
+
+	if (queue->entry_size != sizeof(*entry) || !pmv_op_is_ordinary(op))
+		return settle_any(queue, op, slot, core_entry);
+	entry->op_context = op->context;
+	entry->flags = op->flags;
+	memset(&entry->len, 0, sizeof(*entry) - offsetof(struct fi_cq_tagged_entry, len));
+	if (!pmv_op_put_home(op))
+		pmv_op_put_free(queue->pool, op);
 	return true;
 }
 
@@ -409,33 +411,42 @@ static ssize_t read_ready(struct pmv_queue *queue, char *buf, size_t count)
 
 ssize_t pmv_queue_read(struct pmv_queue *queue, void *buf, size_t count)
 {
+	bool signals = queue->signal.fd >= 0, nothing = false;
 	ssize_t ret = 0;
 
 	pthread_mutex_lock(&queue->lock);
-	pmv_signal_read(&queue->signal);
+	if (signals)
+		pmv_signal_read(&queue->signal);
 	do {
 		if (atomic_load(&queue->num_ready))
 			ret = read_ready(queue, buf, count);
 		if (ret)
 			break;
 		ret = poll_core(queue, buf, count);
-		if (ret > 0)
-			pmv_signal_found(&queue->signal);
-		if (ret > 0)
+		if (ret > 0) {
+			if (signals)
+				pmv_signal_found(&queue->signal);
 			ret = filter(queue, buf, ret);
-		else if (ret == -FI_EAVAIL)
+		} else if (ret == -FI_EAVAIL) {
 			ret = take_error(queue);
-		else
+		} else {
+			nothing = ret == -FI_EAGAIN;
+			if (!ret)
+				ret = -FI_EAGAIN;
 			break;
+		}
 	} while (!ret);
-	if (ret == -FI_EAGAIN && queue->counts_reads)
+	if (nothing && queue->counts_reads)
 		atomic_store_explicit(&queue->reads, queue->reads + 1, memory_order_relaxed);
 	push_waiters(queue, true);
 	/* An acknowledgement may have ended something. */
-	if (ret == -FI_EAGAIN && atomic_load(&queue->num_ready))
+	if (nothing && atomic_load(&queue->num_ready)) {
 		ret = read_ready(queue, buf, count);
+		if (!ret)
+			ret = -FI_EAGAIN;
+	}
 	pthread_mutex_unlock(&queue->lock);
-	return ret ? ret : -FI_EAGAIN;
+	return ret;
 }
 
 /* Opening and closing */

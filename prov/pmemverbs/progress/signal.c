@@ -78,7 +78,7 @@ int pmv_signal_let_go(struct pmv_signal *signal)
 
 void pmv_signal_found(struct pmv_signal *signal)
 {
-	if (signal->fd < 0 || signal->masked || ++signal->finds < PMV_SIGNAL_FINDS)
+	if (signal->masked || ++signal->finds < PMV_SIGNAL_FINDS)
 		return;
 	if (!signal->held && !signal->shared && !signal->sleeps)
 		signal->masked = !set_events(signal, 0);

@@ -148,7 +148,7 @@ static bool take(struct rdm_cq *cq, void *entry)
 	msg->op_context = op->op.context;
 	if (op->commit && cq->has_flags)
 		msg->flags = op->op.flags;
-	report = op->op.audience == PMV_TELL_ALL;
+	report = op->op.told.audience == PMV_TELL_ALL;
 	put(cq, op);
 	return report;
 }

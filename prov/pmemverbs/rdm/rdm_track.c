@@ -73,7 +73,7 @@ ssize_t pmv_rdm_track(struct fid_ep *fid, fi_addr_t dest, enum pmv_rdm_kind kind
 	}
 	(*op)->ticket = ticket;
 	(*op)->op.context = context;
-	(*op)->op.audience = report ? PMV_TELL_ALL : PMV_TELL_ERROR;
+	(*op)->op.told.audience = report ? PMV_TELL_ALL : PMV_TELL_ERROR;
 	return 0;
 }
 

@@ -298,7 +298,7 @@ Test(agent, ends_the_connection_also_while_a_request_to_that_peer_is_under_way)
 	cr_assert(request && commit);
 	/* One of an application that reads no queue for it. */
 	commit->flags = FI_RMA | FI_WRITE;
-	commit->ordinary = true;
+	commit->told.ordinary = true;
 	pair_tell_of(pair, DMP, 0, 8);
 	spoil(pair, 1);
 	for (int i = 0; i < 3; i++)

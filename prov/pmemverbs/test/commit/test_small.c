@@ -120,7 +120,7 @@ Test(store, does_not_enter_what_was_closed_meanwhile)
 
 	accepted(pair_put(pair, DMP, 100, 50, CONTEXT(1), FI_COMMIT));
 	expect_sent(pair, "M");
-	refused(pmv_submit_ordinary(ini, &submission, pmv_ordering_known(ini, to.key)), FI_EAGAIN);
+	refused(pmv_submit_assisted(ini, &submission, pmv_ordering_known(ini, to.key)), FI_EAGAIN);
 	expect_sent(pair, "");
 	expect_commit(pair, DMP, "S F D K");
 	pair_close(pair);

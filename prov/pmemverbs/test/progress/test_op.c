@@ -60,8 +60,8 @@ Test(op, is_zero_again)
 
 	op->context = op;
 	op->flags = 1;
-	op->audience = PMV_TELL_ALL;
-	op->single = op->ordinary = true;
+	op->told.audience = PMV_TELL_ALL;
+	op->told.single = op->told.ordinary = true;
 	op->pending = 7;
 	pmv_op_fail(op, FI_EIO, 5);
 	behind[0] = behind[63] = 1;
@@ -71,9 +71,9 @@ Test(op, is_zero_again)
 	cr_expect_eq(op->owner, &owner);
 	cr_expect_null(op->context);
 	cr_expect_eq(op->flags, 0);
-	cr_expect_eq(op->audience, PMV_TELL_NOBODY);
-	cr_expect_not(op->single);
-	cr_expect_not(op->ordinary);
+	cr_expect_eq(op->told.audience, PMV_TELL_NOBODY);
+	cr_expect_not(op->told.single);
+	cr_expect_not(op->told.ordinary);
 	cr_expect_eq(op->pending, 1);
 	cr_expect_eq(op->error, 0);
 	cr_expect_eq(op->prov_errno, 0);
@@ -211,10 +211,10 @@ Test(op, tells_its_owner)
 		for (int err = 0; err < 2; err++) {
 			struct pmv_op *op = pmv_op_get(&owner, PMV_OP_APPLICATION);
 
-			op->audience = PMV_TELL_ALL;
+			op->told.audience = PMV_TELL_ALL;
 			op->context = &owner;
 			op->flags = 3;
-			op->ordinary = ordinary;
+			op->told.ordinary = ordinary;
 			ended = 0;
 			cr_assert(pmv_op_done(&pool, op, err * FI_EIO, err));
 			cr_expect_eq(ended, !ordinary || err);

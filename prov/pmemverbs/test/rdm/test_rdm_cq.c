@@ -138,7 +138,7 @@ static struct pmv_rdm_op *take(int n)
 	if (!op)
 		return NULL;
 	op->op.context = CONTEXT(n);
-	op->op.audience = PMV_TELL_ALL;
+	op->op.told.audience = PMV_TELL_ALL;
 	return op;
 }
 
