@@ -90,7 +90,8 @@ static void see_post(struct fake *fake, const struct fake_post *post, void *arg)
 		return;
 	cr_assert(number < MOST_MESSAGES);
 	/* Nobody is told of what the endpoint sends for itself, or what was injected. */
-	initiator.senders[number] = own->audience == PMV_TELL_NOBODY ? NULL : op_of(own->context);
+	initiator.senders[number] =
+		own->told.audience == PMV_TELL_NOBODY ? NULL : op_of(own->context);
 	if (initiator.senders[number])
 		initiator.senders[number]->last = number;
 }
