@@ -102,7 +102,10 @@ static inline void pmv_prepare_one_sided(struct pmv_initiator *ini, struct pmv_r
 	enum pmv_method method = known / PMV_NOTE_METHOD;
 
 	run->plan = known & PMV_NOTE_DELIVERED ? ini->delivered : ini->plans[method];
-	/* These are DATA alone, that says when it is in place, and DATA with a FLUSH. */
+	/*
+	 * These are DATA alone, that says when it is in place, and DATA with a FLUSH.  The data are
+	 * in buffers: there are as many as the place has room for, and that is not 0 (length.h).
+	 */
 	run->bare = method == PMV_METHOD_READ && pmv_ordering_is_quiet(ini, at->key) &&
 		    !atomic_load(&ini->ordering.wrote_ordered);
 	if (!run->bare) {
