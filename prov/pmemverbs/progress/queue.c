@@ -411,12 +411,10 @@ static ssize_t read_ready(struct pmv_queue *queue, char *buf, size_t count)
 
 ssize_t pmv_queue_read(struct pmv_queue *queue, void *buf, size_t count)
 {
-	bool signals = queue->signal.fd >= 0, nothing = false;
+	bool nothing = false;
 	ssize_t ret = 0;
 
 	pthread_mutex_lock(&queue->lock);
-	if (signals)
-		pmv_signal_read(&queue->signal);
 	do {
 		if (atomic_load(&queue->num_ready))
 			ret = read_ready(queue, buf, count);
@@ -424,7 +422,7 @@ ssize_t pmv_queue_read(struct pmv_queue *queue, void *buf, size_t count)
 			break;
 		ret = poll_core(queue, buf, count);
 		if (ret > 0) {
-			if (signals)
+			if (queue->signal.fd >= 0)
 				pmv_signal_found(&queue->signal);
 			ret = filter(queue, buf, ret);
 		} else if (ret == -FI_EAVAIL) {

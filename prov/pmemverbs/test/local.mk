@@ -10,7 +10,7 @@ TESTS = \
 	test_blocks test_detect test_detect_stack test_direct test_dirty test_file test_file_part test_guard test_key test_ring \
 	test_info test_info_entries test_length \
 	test_op test_queue test_signal \
-	test_direct_sync test_flush test_flush_effect test_agent test_chain test_complaint test_hint test_idle test_idle_plan test_status_query test_mailbox test_link test_receive_tracker test_region test_region_sync \
+	test_direct_sync test_flush test_flush_effect test_agent test_chain test_complaint test_hint test_idle test_idle_plan test_status_query test_mailbox test_link test_look test_receive_tracker test_region test_region_sync \
 	test_queues test_rma_event test_service test_syncing test_thread test_thread_start test_wire test_writeback \
 	test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
 	test_plan test_post test_post_list test_prepare test_push test_rdma_flush test_run test_sample test_small test_submit \
@@ -97,6 +97,7 @@ test_idle_SOURCES = %D%/agent/test_idle.c %D%/agent/test_idle_beside.c %D%/agent
 test_idle_plan_SOURCES = %D%/agent/test_idle_plan.c
 test_status_query_SOURCES = %D%/agent/test_status_query.c
 test_link_SOURCES = %D%/agent/test_link.c
+test_look_SOURCES = %D%/agent/test_look.c
 test_mailbox_SOURCES = %D%/agent/test_mailbox.c
 test_receive_tracker_SOURCES = %D%/agent/test_receive_tracker.c
 test_region_SOURCES = %D%/agent/test_region.c
