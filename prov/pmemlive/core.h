@@ -244,12 +244,15 @@ bool core_pep_is_asked(const struct fid_pep *pep);
 /* core_pep_kill -- all of a domain's are gone */
 void core_pep_kill(struct core_domain *domain);
 
-/* core_call -- such an endpoint, with some data; core_hang_up_call -- before that was answered,
- * perhaps */
+/*
+ * core_call -- such an endpoint, with some data; core_hang_up_call -- of who has called, or was to
+ * accept
+ */
 int core_call(struct fid_ep *caller, struct fid_pep *pep, const void *data, size_t len);
 void core_hang_up_call(struct core_ep *caller);
 extern struct fi_ops_ep core_ep_ops;
-struct core_request *core_request_of(const struct fi_info *info);
+/* core_take_request -- the endpoint is to accept the one that info comes from, if any */
+void core_take_request(struct core_ep *ep, const struct fi_info *info);
 int core_accept(struct fid_ep *fid, const void *param, size_t paramlen);
 int core_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **fid,
 		  void *context);

@@ -258,7 +258,7 @@ static int ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_e
 		ep->core.fid.atomic = NULL;
 	ep->domain = to_domain(domain);
 	ep->domain->open_objects++;
-	ep->request = core_request_of(info);
+	core_take_request(ep, info);
 	ep->unanswered_ns = SCHED_NEVER;
 	STAILQ_INIT(&ep->receives);
 	STAILQ_INIT(&ep->sent);

@@ -24,7 +24,8 @@ struct core_request {
 	struct fid fid;
 	LIST_ENTRY(core_request) next;
 	struct core_domain *domain;
-	struct core_ep *caller; /* NULL: it has gone */
+	struct core_ep *caller;   /* NULL: it has gone */
+	struct core_ep *acceptor; /* is to accept it, if any */
 };
 
 static LIST_HEAD(, core_pep) peps = LIST_HEAD_INITIALIZER(peps);
@@ -114,8 +115,12 @@ struct core_pep *core_pep_at(const struct core_domain *domain)
 
 void core_hang_up_call(struct core_ep *caller)
 {
-	if (caller->request)
-		caller->request->caller = NULL;
+	struct core_request *request = caller->request;
+
+	if (request && request->acceptor == caller)
+		request->acceptor = NULL;
+	else if (request)
+		request->caller = NULL;
 	caller->request = NULL;
 }
 
@@ -123,6 +128,8 @@ static void end_request(struct core_request *request)
 {
 	if (request->caller)
 		request->caller->request = NULL;
+	if (request->acceptor)
+		request->acceptor->request = NULL;
 	request->domain->open_objects--;
 	LIST_REMOVE(request, next);
 	free(request);
@@ -155,9 +162,12 @@ static void end_requests(struct core_domain *domain)
 	}
 }
 
-struct core_request *core_request_of(const struct fi_info *info)
+void core_take_request(struct core_ep *ep, const struct fi_info *info)
 {
-	return info->handle ? to_request(info->handle) : NULL;
+	if (!info->handle)
+		return;
+	ep->request = to_request(info->handle);
+	ep->request->acceptor = ep;
 }
 
 /* say -- to somebody who has called */
@@ -181,7 +191,6 @@ int core_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 	/* It may have gone just now. */
 	caller = ep->request->caller;
 	end_request(ep->request);
-	ep->request = NULL;
 	if (caller)
 		core_connect(fid, &caller->core.fid);
 	else
