@@ -199,9 +199,11 @@ static ssize_t post_send(size_t len, uint64_t flags, struct op *op)
 
 static ssize_t post(enum memory memory, size_t len, uint64_t flags, struct op *op)
 {
+	/* Once it has ended another thread may begin one in its place. */
+	struct conn *conn = op->conn;
 	ssize_t ret;
 
-	if (!conns_enter(op->conn))
+	if (!conns_enter(conn))
 		return -FI_ENOTCONN;
 	if (op->kind == OP_SEND)
 		ret = post_send(len, flags, op);
@@ -211,7 +213,7 @@ static ssize_t post(enum memory memory, size_t len, uint64_t flags, struct op *o
 		ret = post_atomic(memory, flags, op);
 	else
 		ret = post_rma(memory, len, flags, op);
-	conns_leave(op->conn);
+	conns_leave(conn);
 	return ret;
 }
 
