@@ -43,7 +43,7 @@ live_cflags = $(AM_CFLAGS) $(SODIUM_CFLAGS)
 live_ldflags = \
 	-Wl,--wrap=pthread_mutex_lock -Wl,--wrap=pthread_mutex_trylock -Wl,--wrap=pthread_mutex_unlock \
 	-Wl,--wrap=pthread_cond_wait -Wl,--wrap=pthread_cond_clockwait -Wl,--wrap=pthread_cond_signal -Wl,--wrap=pthread_cond_broadcast \
-	-Wl,--wrap=pthread_create -Wl,--wrap=pthread_setname_np -Wl,--wrap=pthread_join \
+	-Wl,--wrap=pthread_create -Wl,--wrap=pthread_setname_np -Wl,--wrap=pthread_join -Wl,--wrap=pthread_self \
 	-Wl,--wrap=pthread_detach -Wl,--wrap=getsockopt -Wl,--wrap=shutdown -Wl,--wrap=connect \
 	-Wl,--wrap=opendir -Wl,--wrap=readdir -Wl,--wrap=closedir \
 	-Wl,--wrap=clock_gettime -Wl,--wrap=nanosleep -Wl,--wrap=getrandom \

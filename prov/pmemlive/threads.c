@@ -160,6 +160,11 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 	return 0;
 }
 
+pthread_t __wrap_pthread_self(void)
+{
+	return (pthread_t) sched_current;
+}
+
 int __wrap_pthread_setname_np(pthread_t thread, const char *name)
 {
 	sched_name((struct sched_task *) thread, name);

@@ -56,6 +56,7 @@ WRAP(int, pthread_cond_wait, pthread_cond_t *cond, pthread_mutex_t *mutex);
 WRAP(int, pthread_cond_clockwait, pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
      const struct timespec *until);
 WRAP(int, pthread_cond_signal, pthread_cond_t *cond);
+WRAP(pthread_t, pthread_self, void);
 WRAP(int, pthread_cond_broadcast, pthread_cond_t *cond);
 WRAP(int, pthread_create, pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
      void *arg);

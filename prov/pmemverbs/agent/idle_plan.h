@@ -151,6 +151,13 @@ enum {
 	PMV_IDLE_MOST_ASKS = 10,
 
 	/*
+	 * Acknowledgements may say that no hint has come.  So many are followed by a hint, and then
+	 * one in so many: each takes a system call, and a firewall may let none pass.
+	 */
+	PMV_IDLE_SHOWN_AT_FIRST = 8,
+	PMV_IDLE_SHOWN_IN = 64,
+
+	/*
 	 * Calls of the application that come more rarely do not look as well as the thread would.
 	 * The thread checks that after naps, each twice as long as the one before: a commit may
 	 * wait for the longest one if the calls stop.  Measured in the lab, on two processors, with

@@ -140,6 +140,18 @@ bool pmv_sender_has_ack(const struct pmv_sender *sender)
 	return look_for_ack(sender, atomic_load(&sender->next_ack), &ack);
 }
 
+/*
+ * show_hints -- there may be no request for long, and nobody here who hears that the peer asks for
+ * a hint.  Where none arrives ever, few are sent.
+ */
+static void show_hints(struct pmv_sender *sender)
+{
+	if (sender->acked != sender->sent)
+		return;
+	if (sender->unheard++ < PMV_IDLE_SHOWN_AT_FIRST || !(sender->unheard % PMV_IDLE_SHOWN_IN))
+		pmv_link_hint(sender->link, true);
+}
+
 enum pmv_arrival pmv_sender_take_ack(struct pmv_sender *sender, struct pmv_ack *ack)
 {
 	uint64_t number = atomic_load(&sender->next_ack);
@@ -159,8 +171,9 @@ enum pmv_arrival pmv_sender_take_ack(struct pmv_sender *sender, struct pmv_ack *
 	if (sender->awake_ns < until)
 		sender->awake_ns = until;
 	atomic_store(&sender->next_ack, number + 1);
-	/* There may be no request for long, and nobody here who hears that it asks for a hint. */
-	if (ack->unheard && sender->acked == sender->sent)
-		pmv_link_hint(sender->link, true);
+	if (ack->unheard)
+		show_hints(sender);
+	else
+		sender->unheard = 0;
 	return PMV_ARRIVED;
 }

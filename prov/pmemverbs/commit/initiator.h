@@ -209,12 +209,23 @@ static inline bool pmv_initiator_count(struct pmv_initiator *ini, enum pmv_metho
 		atomic_fetch_add_explicit(&commits->by_method[method], 1, memory_order_relaxed));
 }
 
-/* pmv_initiator_note_refused -- what a call returns that commits: has it failed? */
+/* pmv_initiator_lack_room -- a call returns this: whoever is refused may sleep until there is some
+ */
+static inline ssize_t pmv_initiator_lack_room(const struct pmv_initiator *ini, ssize_t ret)
+{
+	if (ret == -FI_EAGAIN && ini->owner.tx_queue)
+		pmv_queue_refuse(ini->owner.tx_queue);
+	return ret;
+}
+
+/* pmv_initiator_note_refused -- the same of a call that commits: has it failed? */
 static inline ssize_t pmv_initiator_note_refused(struct pmv_initiator *ini, ssize_t ret)
 {
-	if (ret && ret != -FI_EAGAIN)
+	if (!ret)
+		return 0;
+	if (ret != -FI_EAGAIN)
 		pmv_initiator_count(ini, PMV_METHOD_REFUSED);
-	return ret;
+	return pmv_initiator_lack_room(ini, ret);
 }
 
 /* pmv_initiator_uncount -- it was not accepted after all */

@@ -144,8 +144,6 @@ PMV_ALWAYS_INLINE void note_fence(const struct data *data, bool fenced)
 	struct pmv_initiator *ini = data->ini;
 
 	if (!data->posted) {
-		if (ini->owner.tx_queue)
-			pmv_queue_refuse(ini->owner.tx_queue);
 		pmv_ordering_return_fence(ini, data->fence);
 		return;
 	}
@@ -193,7 +191,7 @@ PMV_ALWAYS_INLINE ssize_t post_alone(struct pmv_initiator *ini,
 	if (fenced)
 		pthread_mutex_unlock(&ini->ordering.lock);
 	end(&data);
-	return ret;
+	return ret && !(what & FI_RECV) ? pmv_initiator_lack_room(ini, ret) : ret;
 }
 
 ssize_t pmv_post_alone(struct pmv_initiator *ini, const struct pmv_submission *submission,

@@ -421,7 +421,9 @@ static ssize_t submit_plain(struct pmv_initiator *ini, const struct pmv_submissi
 	    is_held_up(ini, false, fetches) || !is_ready(ini, fence, fence, fenced, false))
 		return -FI_EAGAIN;
 	if (counted)
-		ret = submit_run(ini, submission, false, (struct pmv_terms){.fenced = fenced});
+		ret = pmv_initiator_lack_room(
+			ini,
+			submit_run(ini, submission, false, (struct pmv_terms){.fenced = fenced}));
 	else if (fence && !pmv_initiator_may_fence(ini))
 		ret = -FI_ECANCELED;
 	else

@@ -163,8 +163,11 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 	bool works;
 	int ret = may_sleep(cq, &works);
 
-	if (!ret && pmv_queue_may_have_room(&cq->queue))
+	if (!ret && pmv_queue_may_have_room(&cq->queue)) {
+		/* As above: others may have been refused, too. */
+		pmv_queue_wake(&cq->queue);
 		return -FI_EAGAIN;
+	}
 	if (!ret)
 		pmv_agent_has_left(&cq->domain->agent, &cq->queue);
 	return ret;

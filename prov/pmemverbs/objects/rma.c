@@ -95,7 +95,9 @@ static inline ssize_t write_quiet(const struct pmv_ep *ep, const struct iovec *i
 	const struct fi_rma_iov to = {addr, iov->iov_len, (uint32_t) key};
 	const struct fi_msg_rma msg = {iov, desc, 1, dest_addr, &to, 1, context, 0};
 
-	return ep->engine.ops->write(&ep->engine, &msg, flags | ep->initiator.tx_always);
+	ssize_t ret = ep->engine.ops->write(&ep->engine, &msg, flags | ep->initiator.tx_always);
+
+	return ret ? pmv_initiator_lack_room(&ep->initiator, ret) : 0;
 }
 
 static ssize_t rma_writev(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,

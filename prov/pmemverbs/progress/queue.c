@@ -351,20 +351,21 @@ static inline void push_waiters(struct pmv_queue *queue, bool looking)
 
 void pmv_queue_refuse(struct pmv_queue *queue)
 {
-	atomic_store(&queue->refused, PMV_REFUSED_WAITS);
+	atomic_store(&queue->refused, (unsigned long) pthread_self());
 }
 
 bool pmv_queue_may_have_room(struct pmv_queue *queue)
 {
-	int moved = PMV_REFUSED_MOVED;
-
-	return atomic_compare_exchange_strong(&queue->refused, &moved, PMV_REFUSED_NONE);
+	return atomic_exchange(&queue->made_room, false);
 }
 
-/* tell_refused -- data were moved: whoever was refused before may find room */
+/* tell_refused -- data may have been moved, and not by the thread that was refused */
 __attribute__((noinline)) static void tell_refused(struct pmv_queue *queue)
 {
-	atomic_store(&queue->refused, PMV_REFUSED_MOVED);
+	if (atomic_load(&queue->refused) == (unsigned long) pthread_self())
+		return;
+	atomic_store(&queue->refused, 0);
+	atomic_store(&queue->made_room, true);
 	if (atomic_exchange(&queue->armed, false))
 		pmv_queue_wake(queue);
 }
@@ -389,7 +390,7 @@ void pmv_queue_progress(struct pmv_queue *queue, bool looking)
 	/* Whoever sleeps has to ask for acknowledgements, or to post. */
 	if (atomic_load(&queue->pending) > before && atomic_exchange(&queue->armed, false))
 		pmv_queue_wake(queue);
-	if (atomic_load(&queue->refused) == PMV_REFUSED_WAITS)
+	if (atomic_load(&queue->refused))
 		tell_refused(queue);
 	pthread_mutex_unlock(&queue->lock);
 }

@@ -146,7 +146,8 @@ struct pmv_queue {
 	int news_fd;              /* core_fd's events, each once; where calls move the data */
 	struct pmv_signal signal; /* under the lock; its fd is constant */
 	atomic_bool armed;
-	atomic_int refused;      /* enum pmv_refused */
+	atomic_ulong refused;    /* the thread whose call has found no room; 0: none has */
+	atomic_bool made_room;   /* perhaps, by another thread, since then */
 	atomic_uint arms;        /* so often somebody was about to sleep */
 	atomic_uint sleepers;    /* so many of the application's threads are in fi_cq_sread */
 	atomic_uint raised_arms; /* when it was raised last */
@@ -242,18 +243,11 @@ void pmv_queue_unwait(struct pmv_queue *queue, struct pmv_waiter *waiter);
 
 /*
  * A call that posts has found no room.  The application may sleep on the descriptor until there is
- * some.  Where calls move the data, another thread may make it, and no entry tells of that, since
- * what is injected has none.
- */
-enum pmv_refused {
-	PMV_REFUSED_NONE,
-	PMV_REFUSED_WAITS,
-	PMV_REFUSED_MOVED, /* another thread has moved data since then: try again */
-};
-
-/*
- * pmv_queue_refuse -- a call has found no room
- * pmv_queue_may_have_room -- true, once: there may be some now
+ * some.  Where calls move the data, the agent's thread may make it, and no entry tells of that,
+ * since what is injected has none.
+ *
+ * pmv_queue_refuse -- this thread's call has found no room
+ * pmv_queue_may_have_room -- true, once: there may be some now, made by another thread
  */
 void pmv_queue_refuse(struct pmv_queue *queue);
 bool pmv_queue_may_have_room(struct pmv_queue *queue);

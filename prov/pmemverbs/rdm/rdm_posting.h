@@ -73,11 +73,12 @@ static inline ssize_t pmv_rdm_posting_reach(struct pmv_rdm_ep *rdm, fi_addr_t de
 
 /*
  * pmv_rdm_posting_reached -- RxM has returned this: if it is no error, it is connected, by
- * whichever side
+ * whichever side; an error ends the wait for this peer, unless the call was wrong
  */
 static inline ssize_t pmv_rdm_posting_reached(struct pmv_rdm_ep *rdm, fi_addr_t dest, ssize_t ret)
 {
-	if (ret != -FI_EAGAIN && atomic_load_explicit(&pmv_rdm_reach_count, memory_order_relaxed))
+	if (ret != -FI_EAGAIN && ret != -FI_EINVAL &&
+	    atomic_load_explicit(&pmv_rdm_reach_count, memory_order_relaxed))
 		pmv_rdm_reach_answered(pmv_rdm_posting_tracker(rdm, dest), ret);
 	return ret;
 }

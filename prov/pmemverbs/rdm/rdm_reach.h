@@ -44,7 +44,7 @@ ssize_t pmv_rdm_reach_check(struct pmv_lost_writes *tracker);
 
 /*
  * pmv_rdm_reach_answered -- a call to this peer has returned: 0: it has found a connection; or an
- * error, which ends the caller's wait.  Not for -FI_EAGAIN.
+ * error, which ends the wait for it.  Not for -FI_EAGAIN.
  */
 void pmv_rdm_reach_answered(struct pmv_lost_writes *tracker, ssize_t ret);
 

@@ -204,6 +204,26 @@ Test(hint, follows_the_last_acknowledgement_if_none_has_come)
 	close_pair(pair);
 }
 
+/* A firewall may let none pass. */
+Test(hint, follows_few_acknowledgements_if_none_ever_comes)
+{
+	struct pair *pair = open_pair();
+	unsigned int count = 0;
+
+	heard(pair, true);
+	for (int n = 1; n <= PMV_IDLE_SHOWN_IN; n++) {
+		commit(pair, n);
+		heard(pair, false);
+		answer(pair, n, 0, false);
+		count += heard(pair, true);
+	}
+	cr_expect_eq(count, PMV_IDLE_SHOWN_AT_FIRST + 1);
+	commit(pair, 1);
+	answer(pair, 1, 0, true);
+	cr_expect_eq(pair->from->mailbox.sender.unheard, 0);
+	close_pair(pair);
+}
+
 /* Where a peer has no agent that listens. */
 Test(hint, is_not_sent_to_nobody)
 {
