@@ -103,7 +103,7 @@ static inline void pmv_prepare_one_sided(struct pmv_initiator *ini, struct pmv_r
 
 	run->plan = known & PMV_NOTE_DELIVERED ? ini->delivered : ini->plans[method];
 	/*
-	 * These are DATA alone, that says when it is in place, and DATA with a FLUSH.  The data are
+	 * Such a plan is DATA that complete when they are in place, or DATA and a FLUSH.  They are
 	 * in buffers: there are as many as the place has room for, and that is not 0 (length.h).
 	 */
 	run->bare = method == PMV_METHOD_READ && pmv_ordering_is_quiet(ini, at->key) &&

@@ -53,7 +53,8 @@ struct pmv_core {
 	 * atomic from fi_msg_atomic::addr, and the comparand from the pointer itself.
 	 */
 	uint32_t values_until;
-	/* Before this one, who reads a queue ends what an entry wakes others by (signal.h). */
+	/* Before this one, each read of a queue takes out the byte that wakes sleepers (signal.h).
+	 */
 	uint32_t signals_until;
 	/* Before this one it keeps the id of a connection request that it rejects; 0: never. */
 	uint32_t forgets_since;

@@ -12,7 +12,7 @@
 
 #include "objects/eq.h"
 
-/* The silence of the shortest kind; whoever sleeps on the queue wakes so often for that. */
+/* The shortest silence that counts; whoever sleeps on the queue wakes so often for that. */
 #define PMV_STRANGERS_LOOK_MS 1000
 
 /*

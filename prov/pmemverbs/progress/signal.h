@@ -23,6 +23,9 @@
  *   - The agent's thread holds the pair before it asks the core whether it may sleep, and as long
  *     as it gets the queue's events.
  *
+ * Who sleeps is the thread that has armed the queue: an application that has another one sleep in
+ * its place, and reads meanwhile, hears only of what the network brings.
+ *
  * The kernel tells which sockets are in an epoll (/proc/self/fdinfo).  A new queue has nothing else
  * there; if there is anything else, or nothing is told, all stays as libfabric has it.
  *
@@ -35,7 +38,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Entries are found so often, and nobody has slept, before the pair is masked. */
+/* Entries are found so often since the last sleep began before the pair is masked. */
 #define PMV_SIGNAL_FINDS 16
 
 struct pmv_signal {
