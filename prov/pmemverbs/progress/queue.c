@@ -403,6 +403,7 @@ static ssize_t read_ready(struct pmv_queue *queue, char *buf, size_t count)
 	ssize_t got = 0;
 	struct pmv_comp *comp;
 
+	pmv_signal_read(&queue->signal);
 	while ((size_t) got < count && (comp = pmv_ready_take(queue, false))) {
 		memcpy(buf + got++ * queue->entry_size, &comp->ok, queue->entry_size);
 		pmv_ready_free(queue, comp);
@@ -435,8 +436,10 @@ ssize_t pmv_queue_read(struct pmv_queue *queue, void *buf, size_t count)
 			break;
 		}
 	} while (!ret);
-	if (nothing && queue->counts_reads)
+	if (nothing && queue->counts_reads) {
 		atomic_store_explicit(&queue->reads, queue->reads + 1, memory_order_relaxed);
+		pmv_signal_read(&queue->signal);
+	}
 	push_waiters(queue, true);
 	/* An acknowledgement may have ended something. */
 	if (nothing && atomic_load(&queue->num_ready)) {

@@ -78,8 +78,7 @@ int pmv_signal_let_go(struct pmv_signal *signal)
 
 void pmv_signal_found(struct pmv_signal *signal)
 {
-	if (signal->sleeps && pthread_equal(signal->sleeper, pthread_self()))
-		signal->sleeps = false;
+	pmv_signal_read(signal);
 	if (signal->masked || ++signal->finds < PMV_SIGNAL_FINDS)
 		return;
 	if (!signal->held && !signal->shared && !signal->sleeps)

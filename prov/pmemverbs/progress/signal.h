@@ -17,8 +17,8 @@
  * pair is masked:
  *
  *   - A thread of the application arms the queue first.  That ends the mask, and fi_trywait, which
- *     follows, takes the byte out.  From then on until it finds entries, no other thread masks
- *     the pair; and what it finds shows that it does not sleep.  If several threads were about to
+ *     follows, takes the byte out.  From then on until it reads the queue, no other thread masks
+ *     the pair; and its own reads show that it does not sleep.  If several threads were about to
  *     sleep at a time, the pair is not masked any more.
  *   - The agent's thread holds the pair before it asks the core whether it may sleep, and as long
  *     as it gets the queue's events.
@@ -50,7 +50,7 @@ struct pmv_signal {
 	bool held;         /* by the agent's thread */
 	bool shared;       /* several threads have slept at a time */
 	bool sleeps;       /* this thread of the application may: */
-	pthread_t sleeper; /* it has armed the queue, and found nothing there since */
+	pthread_t sleeper; /* it has armed the queue, and not read it since */
 	unsigned int finds;
 };
 
@@ -64,10 +64,14 @@ int pmv_signal_arm(struct pmv_signal *signal);
 int pmv_signal_hold(struct pmv_signal *signal);
 int pmv_signal_let_go(struct pmv_signal *signal);
 
-/*
- * pmv_signal_found -- this thread of the application has found entries of the core, so it does not
- * sleep.  Only if there is a pair.
- */
+/* pmv_signal_read -- this thread of the application reads, so it does not sleep */
+static inline void pmv_signal_read(struct pmv_signal *signal)
+{
+	if (signal->sleeps && pthread_equal(signal->sleeper, pthread_self()))
+		signal->sleeps = false;
+}
+
+/* pmv_signal_found -- it has found entries of the core.  Only if there is a pair. */
 void pmv_signal_found(struct pmv_signal *signal);
 
 #endif /* PMV_SIGNAL_H */
