@@ -118,7 +118,7 @@ static void answer(void)
 	uint16_t looks = input_16(&initiator.input);
 
 	ack.looks_us = looks & INT16_MAX;
-	ack.unheard = looks >> 15;
+	ack.unhinted = looks >> 15;
 	if (how & OTHER_NUMBER)
 		ack.number += (uint64_t) (int8_t) input_8(&initiator.input);
 	if (how & ANY_DONE)

@@ -150,7 +150,7 @@ static void see_ack(struct fake *fake, const struct fake_post *post, void *arg)
 	add_8(&ack, ACK_ANSWER);
 	add_8(&ack, 0);
 	add_8(&ack, (unsigned int) (sent.done - acked));
-	add_16(&ack, sent.looks_us | sent.unheard << 15);
+	add_16(&ack, sent.looks_us | sent.unhinted << 15);
 	acked = sent.done;
 }
 

@@ -100,7 +100,7 @@ static ssize_t post_ack(struct pmv_receiver *receiver, const struct pmv_queued_a
 	ack->fault = queued->fault;
 	ack->reply_len = queued->reply_len;
 	ack->looks_us = (uint32_t) (receiver->look.expect.window_ns / 1000);
-	ack->unheard = !receiver->look.hinted;
+	ack->unhinted = !receiver->look.hinted;
 	if (queued->reply_len)
 		memcpy(ack->reply, receiver->short_reply[queued->slot], queued->reply_len);
 	pmv_ack_seal(ack, len, &receiver->ack_out);

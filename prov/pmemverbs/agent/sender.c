@@ -148,7 +148,7 @@ static void show_hints(struct pmv_sender *sender)
 {
 	if (sender->acked != sender->sent)
 		return;
-	if (sender->unheard++ < PMV_IDLE_SHOWN_AT_FIRST || !(sender->unheard % PMV_IDLE_SHOWN_IN))
+	if (sender->unhinted++ < PMV_IDLE_SHOWN_AT_FIRST || !(sender->unhinted % PMV_IDLE_SHOWN_IN))
 		pmv_link_hint(sender->link, true);
 }
 
@@ -171,9 +171,9 @@ enum pmv_arrival pmv_sender_take_ack(struct pmv_sender *sender, struct pmv_ack *
 	if (sender->awake_ns < until)
 		sender->awake_ns = until;
 	atomic_store(&sender->next_ack, number + 1);
-	if (ack->unheard)
+	if (ack->unhinted)
 		show_hints(sender);
 	else
-		sender->unheard = 0;
+		sender->unhinted = 0;
 	return PMV_ARRIVED;
 }

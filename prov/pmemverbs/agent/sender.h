@@ -23,7 +23,7 @@ struct pmv_sender {
 	uint64_t asked;             /* the last empty message */
 	bool in_request;            /* the last message's request goes on in the next one */
 	bool repeat_asked;          /* the next repeat is of that one */
-	unsigned int unheard;       /* so many acknowledgements in a row said: no hint has come */
+	unsigned int unhinted;      /* so many acknowledgements in a row said: no hint has come */
 	uint64_t missing_ack;       /* was missing when this was last checked; 0: none */
 	int64_t sent_ns[PMV_SLOTS]; /* when each was posted, if there are hints */
 	int64_t awake_ns; /* until then the peer's agent looks into its mailbox by itself */

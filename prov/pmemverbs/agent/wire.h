@@ -222,7 +222,7 @@ struct pmv_ack {
 	enum pmv_fault fault : 16;
 	uint32_t reply_len : 16;
 	uint32_t looks_us : 31;
-	uint32_t unheard : 1;
+	uint32_t unhinted : 1;
 	uint8_t reply[PMV_ACK_ROOM];
 };
 

@@ -220,7 +220,7 @@ Test(hint, follows_few_acknowledgements_if_none_ever_comes)
 	cr_expect_eq(count, PMV_IDLE_SHOWN_AT_FIRST + 1);
 	commit(pair, 1);
 	answer(pair, 1, 0, true);
-	cr_expect_eq(pair->from->mailbox.sender.unheard, 0);
+	cr_expect_eq(pair->from->mailbox.sender.unhinted, 0);
 	close_pair(pair);
 }
 

@@ -477,7 +477,7 @@ static const struct pmv_ack ack_out = {
 	.done = UINT64_C(0x1112131415161718),
 	.fault = PMV_FAULT_IO,
 	.looks_us = 0x21222324,
-	.unheard = 1,
+	.unhinted = 1,
 };
 
 Test(ack, is_what_the_header_says_byte_by_byte)
@@ -503,7 +503,7 @@ Test(ack, is_read_as_it_was_written)
 				      .done = dice_bits(&state),
 				      .fault = (enum pmv_fault)(n % 4),
 				      .looks_us = (uint32_t) dice_bits(&state) & INT32_MAX,
-				      .unheard = n & 1},
+				      .unhinted = n & 1},
 			       in;
 		union ack_slot slot;
 
@@ -513,7 +513,7 @@ Test(ack, is_read_as_it_was_written)
 		cr_assert_eq(in.done, out.done);
 		cr_assert_eq(in.fault, out.fault);
 		cr_assert_eq(in.looks_us, out.looks_us);
-		cr_assert_eq(in.unheard, out.unheard);
+		cr_assert_eq(in.unhinted, out.unhinted);
 	}
 }
 
