@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "commit/ordering.h"
 #include "objects/cq.h"
 #include "test/support/rig.h"
 
@@ -362,10 +363,13 @@ Test(stall, of_what_is_injected_ends_when_another_thread_has_moved_data)
 {
 	struct rig *rig = rig_open(&(struct rig_options){.wait_obj = FI_WAIT_FD});
 
-	/* From then on a write is posted at once. */
-	accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
-	cr_assert_eq(fake_complete(&rig->fake, 2), 2);
-	rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	/* From the second commit on a write is posted at once. */
+	for (int i = 0; i < 2; i++) {
+		accepted(rig_commit(rig, KEY_MHP, CONTEXT(1), 0));
+		cr_assert_eq(fake_complete(&rig->fake, 2), 2);
+		rig_expect(rig, CONTEXT(1), RIG_WRITTEN);
+	}
+	cr_expect(pmv_ordering_is_quiet(&pmv_to_ep(rig->ep)->initiator, KEY_MHP));
 	rig->fake.room = 0;
 	expect_to_hear_of_room(rig, fi_inject(rig->ep, data, 8, 0));
 	expect_to_hear_of_room(rig, fi_inject_write(rig->ep, data, 8, 0, ADDR, KEY_MHP));
