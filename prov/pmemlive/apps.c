@@ -8,7 +8,7 @@
 
 #include "objects/cq.h"
 
-/* So often whoever polls in vain does that at the same pace, until it is so many times halved. */
+/* Whoever polls in vain halves its pace after so many looks, and so many times at most. */
 #define RESTS_ALIKE 256
 #define MOST_LONGER 7
 

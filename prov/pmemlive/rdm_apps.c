@@ -13,7 +13,7 @@
 #include "rxm.h"
 
 #define MOST_FAILED 12
-/* So often whoever polls in vain does that at the same pace, until it is so many times halved. */
+/* Whoever polls in vain halves its pace after so many looks, and so many times at most. */
 #define RESTS_ALIKE 64
 #define MOST_LONGER 2 /* operations need some looks of the other end */
 #define LONGEST_REST_NS INT64_C(20000000)

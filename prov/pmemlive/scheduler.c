@@ -340,7 +340,7 @@ static int64_t from_ns(const struct sched_task *task)
 	return from;
 }
 
-/* advance -- what happens by itself, and everywhere or where nobody has looked for long */
+/* advance -- what happens by itself: everywhere, or only where nobody has looked for long */
 static void advance(bool everywhere)
 {
 	for (struct sched_clockwork *at = clockworks; at; at = at->next) {

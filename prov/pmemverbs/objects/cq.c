@@ -164,7 +164,7 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 	int ret = may_sleep(cq, &works);
 
 	if (!ret && pmv_queue_may_have_room(&cq->queue)) {
-		/* As above: others may have been refused, too. */
+		/* Others may have been refused, too: this call took what told them. */
 		pmv_queue_wake(&cq->queue);
 		return -FI_EAGAIN;
 	}

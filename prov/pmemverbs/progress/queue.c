@@ -356,7 +356,7 @@ void pmv_queue_refuse(struct pmv_queue *queue)
 
 bool pmv_queue_may_have_room(struct pmv_queue *queue)
 {
-	return atomic_exchange(&queue->made_room, false);
+	return atomic_load(&queue->made_room) && atomic_exchange(&queue->made_room, false);
 }
 
 /* tell_refused -- data may have been moved, and not by the thread that was refused */
