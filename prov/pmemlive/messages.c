@@ -19,7 +19,7 @@
 /* Whoever never reads the queue has posted all of them. */
 #define ALL_AHEAD 400
 #define RECEIVE_LEN 20000
-/* Of who sleeps where a receive is missing (objects/cq.c). */
+/* Of who sleeps where a receive is missing (objects/cq_wait.c). */
 #define LONGEST_NAP_NS INT64_C(10000000)
 
 /* The time in which a connection is stuck */

@@ -251,6 +251,7 @@ provider_sources = \
 	prov/pmemverbs/objects/cntr.c \
 	prov/pmemverbs/objects/cntr.h \
 	prov/pmemverbs/objects/cq.c \
+	prov/pmemverbs/objects/cq_wait.c \
 	prov/pmemverbs/objects/cq.h \
 	prov/pmemverbs/objects/domain.c \
 	prov/pmemverbs/objects/domain.h \

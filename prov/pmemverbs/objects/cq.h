@@ -26,6 +26,8 @@ struct pmv_cq {
 	/* Where calls move the data: */
 	atomic_uint useless_looks;        /* since the last entry, or nap */
 	atomic_uint patience;             /* behind so many it naps */
+	atomic_bool let_sleep;            /* by fi_trywait, and nobody has read since then */
+	atomic_bool moved;                /* by the read behind that: what came was no entry */
 	struct pmv_ep *_Atomic closed_ep; /* freed with the next one, or the queue: ep.c */
 };
 
@@ -36,7 +38,20 @@ static inline struct pmv_cq *pmv_to_cq(struct fid_cq *fid)
 
 extern struct fi_ops pmv_cq_fi_ops;
 
+ssize_t pmv_cq_read(struct fid_cq *fid, void *buf, size_t count);
+
+/* cq_wait.c */
+
 /* pmv_cq_trywait -- 0: the descriptor may be waited on; -FI_EAGAIN: there is work */
 int pmv_cq_trywait(struct pmv_cq *cq);
+
+/*
+ * pmv_cq_is_woken -- fi_trywait has let the application sleep, and now it reads: has something come
+ * that is no answer to what this queue's endpoints wait for?
+ */
+bool pmv_cq_is_woken(struct pmv_cq *cq);
+
+ssize_t pmv_cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout);
+int pmv_cq_signal(struct fid_cq *fid);
 
 #endif /* PMV_CQ_H */

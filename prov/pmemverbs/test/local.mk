@@ -15,7 +15,7 @@ TESTS = \
 	test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
 	test_plan test_post test_post_list test_prepare test_push test_rdma_flush test_run test_sample test_small test_submit \
 	test_rdm_atomic test_rdm_cq test_rdm_fence test_rdm_reach \
-	test_admit test_atomic test_chain_ops test_cntr test_cq test_cq_look test_ep test_eq test_file_ops test_getinfo test_held test_metrics test_mr test_msg test_msg_errors test_pep test_status_reply test_strangers test_tally test_tickets \
+	test_admit test_atomic test_chain_ops test_cntr test_cq test_cq_wait test_ep test_eq test_file_ops test_getinfo test_held test_metrics test_mr test_msg test_msg_errors test_pep test_status_reply test_strangers test_tally test_tickets \
 	test_inject test_many_threads test_power_failures test_random_programs
 check_PROGRAMS = $(TESTS) bench_calls bench_dirty
 
@@ -147,8 +147,8 @@ test_chain_ops_SOURCES = %D%/objects/test_chain_ops.c %D%/objects/test_chain_ops
 	%D%/objects/test_chain_ops_large.c %D%/objects/test_chain_ops_refused.c $(chain_sources)
 test_cntr_SOURCES = %D%/objects/test_cntr.c
 test_cq_SOURCES = %D%/objects/test_cq.c
-test_cq_look_SOURCES = %D%/objects/test_cq_look.c
-test_cq_look_LDFLAGS = -Wl,--wrap=clock_gettime -Wl,--wrap=nanosleep,--wrap=poll,--wrap=pthread_setcancelstate
+test_cq_wait_SOURCES = %D%/objects/test_cq_wait.c
+test_cq_wait_LDFLAGS = -Wl,--wrap=clock_gettime -Wl,--wrap=nanosleep,--wrap=poll,--wrap=pthread_setcancelstate
 test_ep_SOURCES = %D%/objects/test_ep.c
 test_eq_SOURCES = %D%/objects/test_eq.c %D%/objects/test_eq_sread.c
 test_file_ops_SOURCES = %D%/objects/test_file_ops.c $(drive_sources)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_cq_look.c -- who waits for an entry looks before it sleeps, if that pays */
+/* test_cq_wait.c -- who waits for an entry looks before it sleeps, if that pays */
 #include <poll.h>
 #include <string.h>
 #include <time.h>
@@ -142,7 +142,7 @@ static struct pair *open_pair(void)
 	return pair_open(&(struct pair_options){.home = {.wait_obj = FI_WAIT_FD}});
 }
 
-Test(cq_look, finds_what_comes_soon)
+Test(cq_wait, finds_what_comes_soon)
 {
 	struct pair *pair = open_pair();
 
@@ -151,7 +151,7 @@ Test(cq_look, finds_what_comes_soon)
 	pair_close(pair);
 }
 
-Test(cq_look, finds_what_others_send)
+Test(cq_wait, finds_what_others_send)
 {
 	struct pair *pair = open_pair();
 
@@ -163,7 +163,7 @@ Test(cq_look, finds_what_others_send)
 }
 
 /* Who moves a peer's data in this call, asleep or not, looks for more of them. */
-Test(cq_look, goes_on_after_what_was_no_entry)
+Test(cq_wait, goes_on_after_what_was_no_entry)
 {
 	struct pair *pair = open_pair();
 	struct pmv_cq *cq = pmv_to_cq(pair->home->cq);
@@ -191,8 +191,95 @@ Test(cq_look, goes_on_after_what_was_no_entry)
 	pair_close(pair);
 }
 
+/*
+ * trywaits -- fi_trywait lets it sleep on the descriptor, which something ends that is no entry,
+ * and it asks again
+ */
+static int trywaits(struct pair *pair, int64_t step, int serve_at)
+{
+	struct pmv_cq *cq = pmv_to_cq(pair->home->cq);
+	struct fi_cq_tagged_entry entry;
+	int ret;
+
+	fake_time.now = pmv_clock_ns();
+	fake_time.step = step;
+	fake_time.sleeps = fake_time.serve_at = 0;
+	fake_time.pair = pair;
+	accepted(pmv_cq_trywait(cq));
+	cr_expect_eq(fi_cq_read(&cq->cq_fid, &entry, 1), -FI_EAGAIN);
+	fake_time.calls = 0;
+	fake_time.serve_at = serve_at;
+	ret = pmv_cq_trywait(cq);
+	fake_time.pair = NULL;
+	cr_expect_eq(fi_cq_read(&cq->cq_fid, &entry, 1), ret ? 1 : -FI_EAGAIN);
+	return ret;
+}
+
+/* Nor does fi_trywait let anybody sleep at once who has moved a peer's data. */
+Test(cq_wait, looks_for_more_before_it_lets_sleep_on_the_descriptor)
+{
+	struct pair *pair = open_pair();
+	struct pmv_queue *queue = &pmv_to_cq(pair->home->cq)->queue;
+
+	fake_time.others = pair->home->core.manual_progress = true;
+	cr_expect_eq(trywaits(pair, 0, SOON), -FI_EAGAIN);
+	cr_expect_eq(trywaits(pair, LONG, AT_LAST), 0);
+	cr_expect_gt(fake_time.calls, 0);
+	/* If others sleep there, too, one event may wake them all. */
+	atomic_store(&queue->sleepers, 1);
+	cr_expect_eq(trywaits(pair, 0, AT_LAST), 0);
+	atomic_store(&queue->sleepers, 0);
+	fake_time.others = pair->home->core.manual_progress = false;
+	pair_close(pair);
+}
+
+/* The agent's thread leaves a queue to who sleeps there, and sets a timer when nobody does any
+ * more. */
+Test(cq_wait, tells_the_agent_when_a_look_is_over)
+{
+	struct pair *pair = open_pair();
+	struct pmv_cq *cq = pmv_to_cq(pair->home->cq);
+	struct pmv_agent *agent = &cq->domain->agent;
+
+	fake_time.others = pair->home->core.manual_progress = true;
+	accepted(pmv_cq_trywait(cq));
+	atomic_store(&cq->moved, true);
+	atomic_store(&agent->followed, &cq->queue);
+	cr_expect_eq(atomic_load(&agent->followed_ns), 0);
+	fake_time.now = pmv_clock_ns();
+	fake_time.step = fake_time.calls = 0;
+	fake_time.serve_at = SOON;
+	fake_time.pair = pair;
+	cr_expect_eq(pmv_cq_trywait(cq), -FI_EAGAIN);
+	fake_time.pair = NULL;
+	cr_expect_gt(atomic_load(&agent->followed_ns), 0);
+	atomic_store(&agent->followed, NULL);
+	fake_time.others = pair->home->core.manual_progress = false;
+	pair_close(pair);
+}
+
+Test(cq_wait, does_not_look_if_no_data_have_been_moved)
+{
+	struct pair *pair = open_pair();
+
+	/* The core does that by itself; or the sleep has ended without an event. */
+	cr_expect_eq(trywaits(pair, LONG, AT_LAST), 0);
+	cr_expect_eq(fake_time.calls, 0);
+	pair->home->core.manual_progress = stuck.on = stuck.quiet = true;
+	cr_expect_eq(trywaits(pair, LONG, AT_LAST), 0);
+	cr_expect_eq(fake_time.calls, 0);
+	/* Or it may be the answer to what the application has posted. */
+	stuck.on = stuck.quiet = false;
+	atomic_store(&pmv_to_cq(pair->home->cq)->queue.pending, PMV_PENDING_FLUSH);
+	cr_expect_eq(trywaits(pair, LONG, AT_LAST), 0);
+	cr_expect_eq(fake_time.calls, 0);
+	atomic_store(&pmv_to_cq(pair->home->cq)->queue.pending, PMV_PENDING_NONE);
+	pair->home->core.manual_progress = false;
+	pair_close(pair);
+}
+
 /* Between two commits the application waits for something else, for long. */
-Test(cq_look, finds_an_acknowledgement_also_after_other_looks_in_vain)
+Test(cq_wait, finds_an_acknowledgement_also_after_other_looks_in_vain)
 {
 	struct pair *pair = open_pair();
 
@@ -205,7 +292,7 @@ Test(cq_look, finds_an_acknowledgement_also_after_other_looks_in_vain)
 	pair_close(pair);
 }
 
-Test(cq_look, is_left_out_after_looks_in_vain)
+Test(cq_wait, is_left_out_after_looks_in_vain)
 {
 	struct pair *pair = open_pair();
 
@@ -223,7 +310,7 @@ Test(cq_look, is_left_out_after_looks_in_vain)
 	pair_close(pair);
 }
 
-Test(cq_look, is_left_to_nobody_if_others_sleep)
+Test(cq_wait, is_left_to_nobody_if_others_sleep)
 {
 	struct pair *pair = open_pair();
 
@@ -254,7 +341,7 @@ static unsigned int wait_stuck(struct pair *pair, ssize_t result)
 	return atomic_load(&queue->reads) - before;
 }
 
-Test(cq_look, naps_if_the_descriptor_stays_ready)
+Test(cq_wait, naps_if_the_descriptor_stays_ready)
 {
 	static const int naps[] = {1, 2, 4, 8, 10, 10, 10, 10, 10, 10};
 	struct pair *pair = open_pair();
@@ -273,7 +360,7 @@ Test(cq_look, naps_if_the_descriptor_stays_ready)
 	pair_close(pair);
 }
 
-Test(cq_look, naps_if_the_core_says_for_ever_that_there_is_work)
+Test(cq_wait, naps_if_the_core_says_for_ever_that_there_is_work)
 {
 	struct pair *pair = open_pair();
 
@@ -305,7 +392,7 @@ int __wrap_pthread_setcancelstate(int state, int *old)
 	return __real_pthread_setcancelstate(state, old);
 }
 
-Test(cq_look, does_not_wait_for_the_descriptor_alone_while_the_core_has_work)
+Test(cq_wait, does_not_wait_for_the_descriptor_alone_while_the_core_has_work)
 {
 	struct pair *pair = open_pair();
 
@@ -322,7 +409,7 @@ Test(cq_look, does_not_wait_for_the_descriptor_alone_while_the_core_has_work)
 }
 
 /* The core has told nobody but this thread of what there is, and it takes one entry. */
-Test(cq_look, wakes_another_thread_for_what_it_leaves)
+Test(cq_wait, wakes_another_thread_for_what_it_leaves)
 {
 	struct pair *pair = open_pair();
 	struct pmv_queue *queue = &pmv_to_cq(pair->home->cq)->queue;
@@ -345,7 +432,7 @@ Test(cq_look, wakes_another_thread_for_what_it_leaves)
 	pair_close(pair);
 }
 
-Test(cq_look, is_not_delayed_by_naps_if_there_are_entries)
+Test(cq_wait, is_not_delayed_by_naps_if_there_are_entries)
 {
 	struct pair *pair = open_pair();
 	struct pmv_cq *cq = pmv_to_cq(pair->home->cq);
@@ -361,7 +448,7 @@ Test(cq_look, is_not_delayed_by_naps_if_there_are_entries)
 	pair_close(pair);
 }
 
-Test(cq_look, does_not_nap_where_the_descriptor_gets_quiet)
+Test(cq_wait, does_not_nap_where_the_descriptor_gets_quiet)
 {
 	struct pair *pair = open_pair();
 	struct pmv_cq *cq = pmv_to_cq(pair->home->cq);
