@@ -18,8 +18,8 @@
 __attribute__((noinline)) static ssize_t serve_and_read(struct pmv_cq *cq, void *buf, size_t count)
 {
 	struct pmv_agent *agent = &cq->domain->agent;
-	bool woken =
-		atomic_load_explicit(&cq->let_sleep, memory_order_relaxed) && pmv_cq_is_woken(cq);
+	bool woken = atomic_load_explicit(&cq->let_sleep_ns, memory_order_relaxed) &&
+		     pmv_cq_is_woken(cq);
 	ssize_t ret;
 
 	pmv_agent_progress(agent);

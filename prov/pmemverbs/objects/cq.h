@@ -26,7 +26,7 @@ struct pmv_cq {
 	/* Where calls move the data: */
 	atomic_uint useless_looks;        /* since the last entry, or nap */
 	atomic_uint patience;             /* behind so many it naps */
-	atomic_bool let_sleep;            /* by fi_trywait, and nobody has read since then */
+	_Atomic int64_t let_sleep_ns;     /* by fi_trywait then, and nobody has read since; or 0 */
 	atomic_bool moved;                /* by the read behind that: what came was no entry */
 	struct pmv_ep *_Atomic closed_ep; /* freed with the next one, or the queue: ep.c */
 };

@@ -83,12 +83,23 @@ static int may_sleep(struct pmv_cq *cq, bool *works)
 	return ret;
 }
 
+/*
+ * expects_traffic -- who is woken by what is no answer is to look for more of it, if that has come
+ * soon: over a core that moves data in calls it may have been a peer's one-sided operation, and who
+ * reads serves those while the agent's thread leaves them to it
+ */
+static bool expects_traffic(struct pmv_cq *cq, int64_t slept_ns)
+{
+	return cq->queue.engine->core->manual_progress && !pmv_queue_pending(&cq->queue) &&
+	       pmv_clock_ns() - slept_ns < PMV_IDLE_SHORT_NS;
+}
+
 bool pmv_cq_is_woken(struct pmv_cq *cq)
 {
+	int64_t slept_ns = atomic_exchange(&cq->let_sleep_ns, 0);
 	struct pollfd fd = {.fd = cq->queue.epoll_fd, .events = POLLIN};
 
-	atomic_store(&cq->let_sleep, false);
-	return !pmv_queue_pending(&cq->queue) && poll(&fd, 1, 0) > 0;
+	return expects_traffic(cq, slept_ns) && poll(&fd, 1, 0) > 0;
 }
 
 static bool sleeps_alone(struct pmv_cq *cq)
@@ -136,7 +147,7 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 		return -FI_EAGAIN;
 	}
 	if (!ret) {
-		atomic_store(&cq->let_sleep, cq->queue.engine->core->manual_progress);
+		atomic_store(&cq->let_sleep_ns, pmv_clock_ns());
 		pmv_agent_has_left(&cq->domain->agent, &cq->queue);
 	}
 	return ret;
@@ -264,17 +275,12 @@ static void skip_next_looks(struct pmv_looked *looked)
 	atomic_store(&looked->skips_left, skips);
 }
 
-/*
- * look_on -- something has come, and was no entry, nor the answer that is waited for: over a core
- * that moves data in calls it may have been a peer's one-sided operation, and this thread serves
- * those while the agent's leaves them to it
- */
-static void look_on(struct pmv_cq *cq, struct look *look)
+/* look_on -- for more of what has ended a sleep that began then */
+static void look_on(struct pmv_cq *cq, struct look *look, int64_t slept_ns)
 {
-	if (!cq->queue.engine->core->manual_progress || pmv_queue_pending(&cq->queue) ||
-	    !sleeps_alone(cq))
-		return;
-	*look = (struct look){.until_ns = pmv_clock_ns() + PMV_IDLE_LEAST_TRAFFIC_NS, .on = true};
+	if (sleeps_alone(cq) && expects_traffic(cq, slept_ns))
+		*look = (struct look){.until_ns = pmv_clock_ns() + PMV_IDLE_LEAST_TRAFFIC_NS,
+				      .on = true};
 }
 
 /* goes_on_looking -- instead of sleeping */
@@ -296,6 +302,7 @@ static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, struct 
 	unsigned heeded = atomic_load(&cq->heeded);
 	int64_t end = pmv_clock_ms() + wait->timeout;
 	struct look look = {.until_ns = 0};
+	int64_t slept_ns;
 	size_t wanted = 1;
 	size_t got = 0;
 
@@ -321,11 +328,12 @@ static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, struct 
 			return got ? (ssize_t) got : -FI_EAGAIN;
 		if (goes_on_looking(cq, &look))
 			continue;
+		slept_ns = pmv_clock_ns();
 		ret = wait_for_entries(cq, left, wait);
 		if (ret < 0)
 			return got ? (ssize_t) got : ret;
 		if (ret)
-			look_on(cq, &look);
+			look_on(cq, &look, slept_ns);
 	}
 }
 
