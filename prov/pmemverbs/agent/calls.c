@@ -121,9 +121,24 @@ void pmv_agent_await_next_call(struct pmv_agent *agent, const struct pmv_queue *
 			PMV_IDLE_LONGEST_AWAY_NS);
 }
 
+/* has_work -- for the thread, which sleeps; and wake who waits for acknowledgements */
+static bool has_work(struct pmv_agent *agent)
+{
+	bool found;
+
+	/* It may be falling asleep, and have looked already. */
+	if (pthread_mutex_trylock(&agent->lock))
+		return true;
+	found = pmv_service_waits(agent);
+	/* Whoever waits for one sleeps, or is about to. */
+	pmv_agent_wake_sleepers(agent);
+	pthread_mutex_unlock(&agent->lock);
+	return found;
+}
+
 void pmv_agent_wake_for_requests(struct pmv_agent *agent)
 {
-	bool found = true;
+	bool found = false;
 
 	if (atomic_load(&agent->calls_look) && pmv_agent_look_in_call(agent) &&
 	    !atomic_load(&agent->watched))
@@ -132,12 +147,12 @@ void pmv_agent_wake_for_requests(struct pmv_agent *agent)
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!atomic_load(&agent->asleep))
 		return;
-	/* It may be falling asleep, and have looked already. */
-	if (!pthread_mutex_trylock(&agent->lock)) {
-		found = pmv_service_waits(agent);
-		/* Or acknowledgements: whoever waits for one sleeps, or is about to. */
-		pmv_agent_wake_sleepers(agent);
-		pthread_mutex_unlock(&agent->lock);
+	/* Of many calls at a time one looks for all: again, if it is nudged meanwhile. */
+	atomic_store(&agent->nudged, true);
+	while (atomic_load(&agent->nudged) && !pthread_mutex_trylock(&agent->nudging)) {
+		atomic_store(&agent->nudged, false);
+		found |= has_work(agent);
+		pthread_mutex_unlock(&agent->nudging);
 	}
 	if (found)
 		pmv_agent_kick(agent);

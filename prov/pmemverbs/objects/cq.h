@@ -23,6 +23,7 @@ struct pmv_cq {
 	atomic_uint signals;         /* fi_cq_signal calls so far ... */
 	atomic_uint heeded;          /* ... and those that some fi_cq_sread has returned for */
 	struct pmv_looked looked[2]; /* of waits for entries, and for acknowledgements */
+	atomic_bool lends_fd; /* fi_trywait has let somebody sleep on the descriptor, or may */
 	/* Where calls move the data: */
 	atomic_uint useless_looks;        /* since the last entry, or nap */
 	atomic_uint patience;             /* behind so many it naps */

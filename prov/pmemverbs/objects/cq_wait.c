@@ -55,18 +55,28 @@ static bool must_look(struct pmv_cq *cq)
 	return !pmv_agent_watch(agent, &cq->queue);
 }
 
+/* How a call waits. */
+struct wait {
+	struct pmv_cq *cq;
+	const void *cond;
+	int timeout;
+	int cancel;       /* whether the thread may be cancelled in its sleep */
+	unsigned int arm; /* of its last sleep; 0: it has not slept */
+	bool works;       /* the core has told this call of what is there, and so nobody else */
+};
+
 /*
  * may_sleep -- 0: the descriptor is told of all that comes from now on; *works: if not, it is the
  * core that has work
  */
-static int may_sleep(struct pmv_cq *cq, bool *works)
+static int may_sleep(struct pmv_cq *cq, unsigned int *arm, bool *works)
 {
 	int ret;
 
 	*works = false;
 	if (cq->queue.epoll_fd < 0)
 		return -FI_EINVAL;
-	ret = pmv_queue_arm(&cq->queue);
+	ret = pmv_queue_arm(&cq->queue, arm);
 	if (ret)
 		return ret;
 	if (atomic_load(&cq->queue.num_ready)) {
@@ -110,8 +120,12 @@ static bool sleeps_alone(struct pmv_cq *cq)
 /* leave -- the call that waits has ended, or its thread is cancelled */
 static void leave(void *arg)
 {
-	struct pmv_cq *cq = arg;
+	struct wait *wait = arg;
+	struct pmv_cq *cq = wait->cq;
 
+	/* Others that wait in a call, or for the descriptor, may sleep since then. */
+	if (wait->arm && sleeps_alone(cq) && !atomic_load(&cq->lends_fd))
+		pmv_queue_disarm(&cq->queue, wait->arm);
 	if (atomic_fetch_sub(&cq->queue.sleepers, 1) == 1)
 		pmv_agent_has_left(&cq->domain->agent, &cq->queue);
 }
@@ -121,7 +135,7 @@ static void look_for_traffic(struct pmv_cq *cq)
 {
 	int64_t until = pmv_clock_ns() + PMV_IDLE_LEAST_TRAFFIC_NS;
 	struct pmv_agent *agent = &cq->domain->agent;
-	int cancel = pmv_cancel_off();
+	struct wait wait = {.cq = cq, .cancel = pmv_cancel_off()};
 
 	atomic_fetch_add(&cq->queue.sleepers, 1);
 	while (!atomic_load(&cq->queue.num_ready) && sleeps_alone(cq) && pmv_clock_ns() < until) {
@@ -129,18 +143,20 @@ static void look_for_traffic(struct pmv_cq *cq)
 		pmv_queue_progress(&cq->queue, true);
 		pmv_agent_nudge(agent);
 	}
-	leave(cq);
-	pmv_cancel_restore(cancel);
+	leave(&wait);
+	pmv_cancel_restore(wait.cancel);
 }
 
 int pmv_cq_trywait(struct pmv_cq *cq)
 {
+	unsigned int arm;
 	bool works;
 	int ret;
 
+	atomic_store(&cq->lends_fd, true);
 	if (atomic_exchange(&cq->moved, false))
 		look_for_traffic(cq);
-	ret = may_sleep(cq, &works);
+	ret = may_sleep(cq, &arm, &works);
 	if (!ret && pmv_queue_may_have_room(&cq->queue)) {
 		/* Others may have been refused, too: this call took what told them. */
 		pmv_queue_wake(&cq->queue);
@@ -194,14 +210,6 @@ static void count_look(struct pmv_cq *cq, ssize_t ret)
 		atomic_fetch_add_explicit(&cq->useless_looks, 1, memory_order_relaxed);
 }
 
-/* How a call waits. */
-struct wait {
-	const void *cond;
-	int timeout;
-	int cancel; /* whether the thread may be cancelled in its sleep */
-	bool works; /* the core has told this call of what is there, and so nobody else */
-};
-
 /* wait_for_entries -- or until left ms are over (-1: never); 1: something has come */
 static int wait_for_entries(struct pmv_cq *cq, int64_t left, struct wait *wait)
 {
@@ -218,7 +226,7 @@ static int wait_for_entries(struct pmv_cq *cq, int64_t left, struct wait *wait)
 		pmv_cancel_off();
 		return 0;
 	}
-	ret = may_sleep(cq, &works);
+	ret = may_sleep(cq, &wait->arm, &works);
 	wait->works |= works;
 	if (ret && !(works && looks_uselessly(cq)))
 		return ret == -FI_EAGAIN ? 0 : ret;
@@ -340,14 +348,14 @@ static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, struct 
 ssize_t pmv_cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
 {
 	struct pmv_cq *cq = pmv_to_cq(fid);
-	struct wait wait = {.cond = cond, .timeout = timeout};
+	struct wait wait = {.cq = cq, .cond = cond, .timeout = timeout};
 	ssize_t ret;
 
 	if (cq->queue.epoll_fd < 0)
 		return -FI_ENOSYS;
 	wait.cancel = pmv_cancel_off();
 	atomic_fetch_add(&cq->queue.sleepers, 1);
-	pthread_cleanup_push(leave, cq);
+	pthread_cleanup_push(leave, &wait);
 	ret = read_or_wait(fid, buf, count, &wait);
 	pthread_cleanup_pop(1);
 	/* What is left is for others that sleep. */

@@ -291,7 +291,7 @@ static void raise_pending(struct pmv_queue *queue, enum pmv_pending pending)
 		atomic_store(&queue->pending, pending);
 	pthread_mutex_unlock(&queue->stall_lock);
 	/* Whoever sleeps did not know of that. */
-	if (before < pending && atomic_exchange(&queue->armed, false))
+	if (before < pending && atomic_exchange(&queue->armed, 0))
 		pmv_queue_wake(queue);
 }
 
@@ -366,7 +366,7 @@ __attribute__((noinline)) static void tell_refused(struct pmv_queue *queue)
 		return;
 	atomic_store(&queue->refused, 0);
 	atomic_store(&queue->made_room, true);
-	if (atomic_exchange(&queue->armed, false))
+	if (atomic_exchange(&queue->armed, 0))
 		pmv_queue_wake(queue);
 }
 
@@ -388,7 +388,7 @@ void pmv_queue_progress(struct pmv_queue *queue, bool looking)
 		pmv_queue_wake(queue);
 	push_waiters(queue, looking);
 	/* Whoever sleeps has to ask for acknowledgements, or to post. */
-	if (atomic_load(&queue->pending) > before && atomic_exchange(&queue->armed, false))
+	if (atomic_load(&queue->pending) > before && atomic_exchange(&queue->armed, 0))
 		pmv_queue_wake(queue);
 	if (atomic_load(&queue->refused))
 		tell_refused(queue);
@@ -409,6 +409,30 @@ static ssize_t read_ready(struct pmv_queue *queue, char *buf, size_t count)
 		pmv_ready_free(queue, comp);
 	}
 	return !got && ready_has_error(queue) ? -FI_EAVAIL : got;
+}
+
+/*
+ * push_and_read -- the core has nothing, but an acknowledgement may have ended something.  Nobody
+ * is woken for what this call takes: whoever adds an entry either sees `reading` reset, or has
+ * counted it before that.
+ */
+static ssize_t push_and_read(struct pmv_queue *queue, char *buf, size_t count)
+{
+	bool pushes = atomic_load(&queue->pending);
+	ssize_t ret = 0;
+
+	if (pushes) {
+		atomic_store(&queue->reading, true);
+		push_all(queue, true);
+	}
+	if (atomic_load(&queue->num_ready))
+		ret = read_ready(queue, buf, count);
+	if (pushes) {
+		atomic_store(&queue->reading, false);
+		if (atomic_load(&queue->num_ready))
+			pmv_queue_raise(queue);
+	}
+	return ret ? ret : -FI_EAGAIN;
 }
 
 ssize_t pmv_queue_read(struct pmv_queue *queue, void *buf, size_t count)
@@ -440,13 +464,10 @@ ssize_t pmv_queue_read(struct pmv_queue *queue, void *buf, size_t count)
 		atomic_store_explicit(&queue->reads, queue->reads + 1, memory_order_relaxed);
 		pmv_signal_read(&queue->signal);
 	}
-	push_waiters(queue, true);
-	/* An acknowledgement may have ended something. */
-	if (nothing && atomic_load(&queue->num_ready)) {
-		ret = read_ready(queue, buf, count);
-		if (!ret)
-			ret = -FI_EAGAIN;
-	}
+	if (nothing)
+		ret = push_and_read(queue, buf, count);
+	else
+		push_waiters(queue, true);
 	pthread_mutex_unlock(&queue->lock);
 	return ret;
 }

@@ -145,12 +145,13 @@ struct pmv_queue {
 	int core_fd;
 	int news_fd;              /* core_fd's events, each once; where calls move the data */
 	struct pmv_signal signal; /* under the lock; its fd is constant */
-	atomic_bool armed;
-	atomic_ulong refused;    /* the thread whose call has found no room; 0: none has */
-	atomic_bool made_room;   /* perhaps, by another thread, since then */
-	atomic_uint arms;        /* so often somebody was about to sleep */
-	atomic_uint sleepers;    /* so many of the application's threads are in fi_cq_sread */
-	atomic_uint raised_arms; /* when it was raised last */
+	atomic_uint armed;        /* by the call with this number; 0: nobody sleeps */
+	atomic_bool reading;      /* a call takes the entries that are added now */
+	atomic_ulong refused;     /* the thread whose call has found no room; 0: none has */
+	atomic_bool made_room;    /* perhaps, by another thread, since then */
+	atomic_uint arms;         /* so often somebody was about to sleep */
+	atomic_uint sleepers;     /* so many of the application's threads are in fi_cq_sread */
+	atomic_uint raised_arms;  /* when it was raised last */
 
 	/* For whoever moves the data while the application does not: the agent's thread. */
 	TAILQ_ENTRY(pmv_queue) next_of_agent;
@@ -255,8 +256,13 @@ bool pmv_queue_may_have_room(struct pmv_queue *queue);
 /* pmv_queue_is_armed -- may somebody sleep on the descriptor?  queue may be NULL. */
 bool pmv_queue_is_armed(struct pmv_queue *queue);
 
-/* pmv_queue_arm -- before a sleep: whatever comes from now on makes the descriptor ready */
-int pmv_queue_arm(struct pmv_queue *queue);
+/*
+ * pmv_queue_arm -- before a sleep: whatever comes from now on makes the descriptor ready; *arm: the
+ *   call's number
+ * pmv_queue_disarm -- whoever armed it with this number sleeps no more, and nobody else did then
+ */
+int pmv_queue_arm(struct pmv_queue *queue, unsigned int *arm);
+void pmv_queue_disarm(struct pmv_queue *queue, unsigned int arm);
 
 /*
  * pmv_queue_ignore -- the core's events do not make the descriptor ready any more: somebody else

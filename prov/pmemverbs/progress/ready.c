@@ -33,7 +33,7 @@ void pmv_queue_raise(struct pmv_queue *queue)
 {
 	unsigned arms = atomic_load(&queue->arms);
 
-	if (atomic_load(&queue->raised_arms) != arms &&
+	if (!atomic_load(&queue->reading) && atomic_load(&queue->raised_arms) != arms &&
 	    atomic_exchange(&queue->raised_arms, arms) != arms)
 		pmv_queue_wake(queue);
 }

@@ -38,7 +38,7 @@ void pmv_queue_let_go(struct pmv_queue *queue)
 	change_signal(queue, pmv_signal_let_go);
 }
 
-int pmv_queue_arm(struct pmv_queue *queue)
+int pmv_queue_arm(struct pmv_queue *queue, unsigned int *arm)
 {
 	uint64_t raised;
 	int ret;
@@ -49,9 +49,14 @@ int pmv_queue_arm(struct pmv_queue *queue)
 	/* Before the caller looks at the list: an entry that comes later raises it again. */
 	if (read(queue->wake_fd, &raised, sizeof(raised)) < 0 && errno != EAGAIN)
 		return -errno;
-	atomic_store(&queue->armed, true);
-	atomic_fetch_add(&queue->arms, 1);
+	*arm = atomic_fetch_add(&queue->arms, 1) + 1;
+	atomic_store(&queue->armed, *arm ? *arm : 1);
 	return 0;
+}
+
+void pmv_queue_disarm(struct pmv_queue *queue, unsigned int arm)
+{
+	atomic_compare_exchange_strong(&queue->armed, &arm, 0);
 }
 
 static int set_core_events(struct pmv_queue *queue, uint32_t events)

@@ -9,7 +9,7 @@ TESTS = \
 	test_admission test_keys test_noise test_replay test_ticket test_ticket_client test_ticket_link test_ticket_server \
 	test_blocks test_detect test_detect_stack test_direct test_dirty test_file test_file_part test_guard test_key test_ring \
 	test_info test_info_entries test_length \
-	test_op test_queue test_signal \
+	test_op test_queue test_signal test_wait \
 	test_direct_sync test_flush test_flush_effect test_agent test_chain test_complaint test_hint test_idle test_idle_plan test_status_query test_mailbox test_link test_look test_receive_tracker test_region test_region_sync \
 	test_queues test_rma_event test_service test_syncing test_thread test_thread_start test_wire test_writeback \
 	test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
@@ -83,6 +83,7 @@ test_length_SOURCES = %D%/engine/test_length.c
 test_op_SOURCES = %D%/progress/test_op.c %D%/progress/test_op_errors.c
 test_queue_SOURCES = %D%/progress/test_queue.c
 test_signal_SOURCES = %D%/progress/test_signal.c
+test_wait_SOURCES = %D%/progress/test_wait.c
 
 # agent/
 test_direct_sync_SOURCES = %D%/agent/test_direct_sync.c $(drive_sources)

@@ -147,6 +147,30 @@ static void expect_woken(bool tx, bool rx)
 	drain(pair);
 }
 
+/* A call that finds another one looking leaves it to that, which then looks again. */
+Test(push, has_one_of_many_calls_look_for_a_thread_that_sleeps)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = home_agent(pair);
+
+	play_thread(pair, true);
+	pthread_mutex_lock(&agent->nudging);
+	pmv_agent_nudge(agent);
+	pthread_mutex_unlock(&agent->nudging);
+	cr_expect_not(is_kicked(pair));
+	cr_expect(atomic_load(&agent->nudged));
+	pmv_agent_nudge(agent);
+	cr_expect_not(is_kicked(pair));
+	cr_expect_not(atomic_load(&agent->nudged));
+	/* The thread has looked, perhaps, and is falling asleep. */
+	pthread_mutex_lock(&agent->lock);
+	pmv_agent_nudge(agent);
+	pthread_mutex_unlock(&agent->lock);
+	cr_expect(is_kicked(pair));
+	play_thread(pair, false);
+	pair_close(pair);
+}
+
 Test(push, has_an_acknowledgement_wake_who_sleeps)
 {
 	expect_woken(true, false);

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_wait.c -- who is woken, and that nobody is woken for nothing */
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+
+#include "agent/agent.h"
+#include "objects/cq.h"
+#include "test/support/pair.h"
+
+/* wakes -- since the last time that this was asked */
+static uint64_t wakes(struct pmv_queue *queue)
+{
+	uint64_t count;
+
+	return eventfd_read(queue->wake_fd, &count) ? 0 : count;
+}
+
+static struct rig *open_rig(struct pmv_queue **queue)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.wait_obj = FI_WAIT_FD});
+
+	*queue = &pmv_to_cq(rig->cq)->queue;
+	return rig;
+}
+
+/* An endpoint that waits, and whose answers have come */
+static struct {
+	struct pmv_waiter waiter;
+	struct pmv_queue *queue;
+	int answers;
+} waiting;
+
+static enum pmv_pending push(struct pmv_waiter *waiter, bool looking)
+{
+	struct fi_cq_tagged_entry entry = {.op_context = CONTEXT(1)};
+
+	(void) looking;
+	cr_assert_eq(waiter, &waiting.waiter);
+	for (; waiting.answers; waiting.answers--)
+		cr_assert(pmv_queue_add(waiting.queue, pmv_comp_success(waiting.queue, &entry)));
+	return PMV_PENDING_ACKS;
+}
+
+static void wait_for(struct pmv_queue *queue, int answers)
+{
+	waiting.queue = queue;
+	waiting.answers = answers;
+	waiting.waiter.push = push;
+	pmv_queue_wait(queue, &waiting.waiter, PMV_PENDING_ACKS);
+}
+
+Test(wait, whoever_may_sleep_is_told_of_a_new_wait)
+{
+	struct pmv_queue *queue;
+	struct rig *rig = open_rig(&queue);
+	unsigned int first, second;
+
+	accepted(pmv_queue_arm(queue, &first));
+	wait_for(queue, 0);
+	cr_expect_eq(wakes(queue), 1);
+	pmv_queue_unwait(queue, &waiting.waiter);
+
+	/* Nobody sleeps any more. */
+	accepted(pmv_queue_arm(queue, &first));
+	pmv_queue_disarm(queue, first);
+	wait_for(queue, 0);
+	cr_expect_eq(wakes(queue), 0);
+	pmv_queue_unwait(queue, &waiting.waiter);
+
+	/* Another one does, since then. */
+	accepted(pmv_queue_arm(queue, &first));
+	accepted(pmv_queue_arm(queue, &second));
+	pmv_queue_disarm(queue, first);
+	wait_for(queue, 0);
+	cr_expect_eq(wakes(queue), 1);
+	pmv_queue_unwait(queue, &waiting.waiter);
+	rig_close(rig);
+}
+
+Test(wait, nobody_is_woken_for_what_the_reader_takes_itself)
+{
+	struct pmv_queue *queue;
+	struct rig *rig = open_rig(&queue);
+	struct fi_cq_tagged_entry entries[2];
+	unsigned int arm;
+
+	for (int answers = 1; answers <= 2; answers++) {
+		wait_for(queue, answers);
+		accepted(pmv_queue_arm(queue, &arm));
+		cr_expect_eq(fi_cq_read(rig->cq, entries, 1), 1);
+		/* But for what it leaves. */
+		cr_expect_eq(wakes(queue), answers - 1);
+		pmv_queue_unwait(queue, &waiting.waiter);
+	}
+	cr_expect_eq(fi_cq_read(rig->cq, entries, 1), 1);
+	/* And for what others add: nobody reads now. */
+	accepted(pmv_queue_arm(queue, &arm));
+	waiting.answers = 1;
+	push(&waiting.waiter, false);
+	cr_expect_eq(wakes(queue), 1);
+	cr_expect_eq(fi_cq_read(rig->cq, entries, 2), 1);
+	rig_close(rig);
+}
+
+/* A call that slept leaves nobody asleep, unless others do in a call, or by fi_trywait. */
+Test(wait, whoever_comes_back_from_its_sleep_need_not_be_told)
+{
+	struct pmv_queue *queue;
+	struct rig *rig = open_rig(&queue);
+	struct fi_cq_tagged_entry entry;
+
+	for (int others = 0; others < 3; others++) {
+		/* It sleeps, and has no entry. */
+		atomic_store(&queue->sleepers, others == 1);
+		if (others == 2)
+			accepted(pmv_cq_trywait(pmv_to_cq(rig->cq)));
+		cr_expect_eq(fi_cq_sread(rig->cq, &entry, 1, NULL, 1), -FI_EAGAIN);
+		atomic_store(&queue->sleepers, 0);
+		wakes(queue);
+		wait_for(queue, 0);
+		cr_expect_eq(wakes(queue), others > 0);
+		pmv_queue_unwait(queue, &waiting.waiter);
+	}
+	rig_close(rig);
+}
