@@ -127,9 +127,9 @@ static int crowd_of_strangers(struct fx *fx)
 }
 
 /* So many acknowledgements of each are on their way that all operations of a domain are used up */
-#define DEAF 16
-#define DEAF_REQUESTS 4500
-#define DEAF_BURST 16 /* at once: their requests have PMV_SLOTS places */
+#define SILENT 16
+#define SILENT_REQUESTS 4500
+#define SILENT_BURST 16 /* at once: their requests have PMV_SLOTS places */
 
 /* fill_socket -- ask for more than it holds, and take nothing */
 static int fill_socket(struct raw *raw, const struct remote *big)
@@ -143,8 +143,8 @@ static int fill_socket(struct raw *raw, const struct remote *big)
 	return ret ? failed_call(raw->fx, "fi_read", ret) : 0;
 }
 
-/* ask_deafly -- what has a fault is answered by itself; and no look at what comes back */
-static int ask_deafly(struct raw *raw, const struct remote *remote)
+/* ask_only -- what has a fault is answered by itself; and no look at what comes back */
+static int ask_only(struct raw *raw, const struct remote *remote)
 {
 	struct pmv_flush_message message = {.count = 1,
 					    .ranges = {scene_range(remote, remote->len, 64)}};
@@ -158,16 +158,16 @@ static int ask_deafly(struct raw *raw, const struct remote *remote)
 	return ret ? failed_call(raw->fx, "fi_write", ret) : 0;
 }
 
-static int be_deaf(struct raw *deaf, struct link *link, struct remote *remote)
+static int ask_without_reading(struct raw *silent, struct link *link, struct remote *remote)
 {
 	int i, k;
 
-	for (i = 0; i < DEAF_REQUESTS; i++) {
-		for (k = 0; k < DEAF; k++) {
-			if (ask_deafly(&deaf[k], remote))
+	for (i = 0; i < SILENT_REQUESTS; i++) {
+		for (k = 0; k < SILENT; k++) {
+			if (ask_only(&silent[k], remote))
 				return -1;
 		}
-		if (i % DEAF_BURST != DEAF_BURST - 1)
+		if (i % SILENT_BURST != SILENT_BURST - 1)
 			continue;
 		/* They are taken and answered meanwhile. */
 		if (commit(link, remote, 0, 64, 0) || commit(link, remote, 64, 64, 0))
@@ -177,9 +177,9 @@ static int be_deaf(struct raw *deaf, struct link *link, struct remote *remote)
 }
 
 /* Peers that take no acknowledgements: whoever comes after them is served */
-static int crowd_is_deaf(struct fx *fx)
+static int crowd_takes_no_answers(struct fx *fx)
 {
-	static struct raw deaf[DEAF];
+	static struct raw silent[SILENT];
 	struct control_msg idle = {.command = CTL_IDLE, .arg = {2000 * fx->opts->timeout}};
 	struct link *link = served_link(fx, NULL), *late = NULL;
 	struct remote *remote = link ? served_region(link, 65536) : NULL;
@@ -190,17 +190,17 @@ static int crowd_is_deaf(struct fx *fx)
 		return -1;
 	if (node_is_passive(&link->target->node))
 		return skipped(fx, "a NIC takes them");
-	for (n = 0; n < DEAF && !ret; n++)
-		ret = raw_open(fx, &deaf[n], link) || raw_greet(&deaf[n]) ||
-		      fill_socket(&deaf[n], big);
+	for (n = 0; n < SILENT && !ret; n++)
+		ret = raw_open(fx, &silent[n], link) || raw_greet(&silent[n]) ||
+		      fill_socket(&silent[n], big);
 	if (!ret && !target_begin(link->target, &idle, NULL))
-		ret = be_deaf(deaf, link, remote) || end_command(link->target, &idle);
+		ret = ask_without_reading(silent, link, remote) || end_command(link->target, &idle);
 	if (!ret)
 		late = fx_link(fx, link->target, NULL);
 	if (late)
 		ret = commits_work(late, remote, 10);
 	while (n--)
-		raw_close(&deaf[n]);
+		raw_close(&silent[n]);
 	return late && !ret ? 0 : -1;
 }
 
@@ -208,6 +208,6 @@ const struct test_case crowd_cases[] = {
 	{"crowd_comes_and_goes", crowd_comes_and_goes},
 	{"crowd_has_one_that_floods", crowd_has_one_that_floods},
 	{"crowd_of_strangers", crowd_of_strangers},
-	{"crowd_is_deaf", crowd_is_deaf},
+	{"crowd_takes_no_answers", crowd_takes_no_answers},
 	{NULL, NULL},
 };

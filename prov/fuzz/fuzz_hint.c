@@ -80,13 +80,13 @@ static void send_hint(struct hearing *hearing)
 static void listen_to_all(struct hearing *hearing)
 {
 	struct pmv_look *look = &hearing->pair->to->mailbox.receiver.look;
-	unsigned int vain = look->expect.unanswered_hints;
+	unsigned int before = look->expect.unanswered_hints;
 	bool heard = pmv_idle_listen(hearing->agent, hearing->now);
 	unsigned int answers = count_answers();
 
 	cr_assert(answers <= hearing->asked);
-	/* Some may be forgiven, too. */
-	cr_assert(look->expect.unanswered_hints <= vain + hearing->genuine);
+	/* Some may be forgotten, too. */
+	cr_assert(look->expect.unanswered_hints <= before + hearing->genuine);
 	cr_assert(!hearing->sent || hearing->genuine || !heard);
 	/* There is none left. */
 	cr_assert(pmv_idle_listen(hearing->agent, hearing->now));

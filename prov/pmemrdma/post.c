@@ -164,7 +164,7 @@ static bool is_with_flush(const struct pmr_request *requests, unsigned count)
 	return flushes;
 }
 
-/* post_all -- by one call, or where that can't be by a call for each stretch of a kind */
+/* post_all -- by one call, or, where that can't be, by one for all neighbours of a kind */
 static unsigned post_all(struct pmr_ep *ep, struct pmr_request *requests, unsigned count, int *err)
 {
 	unsigned posted = 0;

@@ -141,7 +141,7 @@ Test(rdma_flush_post, leaves_other_requests_to_the_usual_call)
 	cr_expect_eq(fake.doorbells, 2);
 	cr_expect_eq(fake.before.num_sge, 2);
 	cr_expect_eq(fake.last.opcode, IBV_WR_FLUSH);
-	/* The first stretch is posted, and the other one is refused. */
+	/* What stands in front of the FLUSH is posted, and the rest is refused. */
 	fake.fail_at = fake.calls + 3;
 	cr_expect_eq(link_lists(link)->post(link->ep, list, 3), 2);
 	cr_expect_str_eq(fake.failed, "ibv_wr_complete");

@@ -52,8 +52,8 @@ static void sync_device(struct pmv_writeback_batch *batch, struct pmv_regions *r
 			continue;
 		}
 		ranges[count++] = (struct pmv_sync_range){held[i], sync->offset, sync->len};
-		pmv_count_add(&batch->counts.syncs, 1);
-		pmv_count_add(&batch->counts.synced_bytes, sync->len);
+		pmv_writeback_count(&batch->counts.syncs, 1);
+		pmv_writeback_count(&batch->counts.synced_bytes, sync->len);
 	}
 	sync_timed(ranges, count);
 	for (unsigned int i = 0; i < batch->num_syncs; i++) {

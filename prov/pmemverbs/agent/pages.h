@@ -32,7 +32,8 @@ static inline uint64_t pmv_sync_cost(const struct pmv_extent *extent)
 	return extent->direct ? PMV_DIRECT_COST : PMV_SYNC_COST;
 }
 
-static inline void pmv_count_add(atomic_uint_fast64_t *count, uint64_t more)
+/* pmv_writeback_count -- add to one of struct pmv_writeback_counts */
+static inline void pmv_writeback_count(atomic_uint_fast64_t *count, uint64_t more)
 {
 	uint64_t sum = atomic_load_explicit(count, memory_order_relaxed) + more;
 

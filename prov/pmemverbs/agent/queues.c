@@ -91,12 +91,12 @@ static bool still_sleeps(struct pmv_queue *queue)
 	unsigned reads = atomic_load_explicit(&queue->reads, memory_order_relaxed);
 
 	if (arms != queue->seen_arms)
-		queue->rests = true;
+		queue->app_sleeps = true;
 	else if (reads - queue->attend_reads >= PMV_IDLE_POLLING_READS)
-		queue->rests = false;
+		queue->app_sleeps = false;
 	queue->seen_arms = arms;
 	queue->attend_reads = reads;
-	return queue->rests;
+	return queue->app_sleeps;
 }
 
 /* hand_over -- a pinned one; false: it stays attended */

@@ -73,12 +73,12 @@ void pmv_writeback_remove(struct pmv_writeback_batch *batch, const struct pmv_re
 void pmv_writeback_add_counts(struct pmv_writeback_counts *sum,
 			      const struct pmv_writeback_counts *more)
 {
-	pmv_count_add(&sum->flushes, more->flushes);
-	pmv_count_add(&sum->flushed_bytes, more->flushed_bytes);
-	pmv_count_add(&sum->syncs, more->syncs);
-	pmv_count_add(&sum->synced_bytes, more->synced_bytes);
-	pmv_count_add(&sum->stores, more->stores);
-	pmv_count_add(&sum->stored_bytes, more->stored_bytes);
+	pmv_writeback_count(&sum->flushes, more->flushes);
+	pmv_writeback_count(&sum->flushed_bytes, more->flushed_bytes);
+	pmv_writeback_count(&sum->syncs, more->syncs);
+	pmv_writeback_count(&sum->synced_bytes, more->synced_bytes);
+	pmv_writeback_count(&sum->stores, more->stores);
+	pmv_writeback_count(&sum->stored_bytes, more->stored_bytes);
 }
 
 /* sync_pages -- which may take long, so no other region is held meanwhile */
@@ -141,8 +141,8 @@ static uint64_t flush_slice(struct pmv_writeback_batch *batch, struct pmv_region
 		return pmv_pages_note(batch, regions, work, region, part);
 	if (part->persist == PMV_DMP) {
 		flush_lines(region, part->offset, part->len);
-		pmv_count_add(&batch->counts.flushes, 1);
-		pmv_count_add(&batch->counts.flushed_bytes, part->len);
+		pmv_writeback_count(&batch->counts.flushes, 1);
+		pmv_writeback_count(&batch->counts.flushed_bytes, part->len);
 	}
 	/* Caches that persist need no flush, but the stores have to be in them. */
 	batch->undrained = true;
@@ -302,8 +302,8 @@ static void store(struct pmv_writeback_batch *batch, struct pmv_regions *regions
 	region = work->held;
 	if (work->fault || !store_apart(regions, work, region))
 		return;
-	pmv_count_add(&batch->counts.stores, 1);
-	pmv_count_add(&batch->counts.stored_bytes, target->len);
+	pmv_writeback_count(&batch->counts.stores, 1);
+	pmv_writeback_count(&batch->counts.stored_bytes, target->len);
 	if (target->len) {
 		flush_slice(batch, regions, work, region, target);
 		note_stored(batch, region, work);
@@ -368,8 +368,8 @@ static void chain_stored(void *arg, struct pmv_region *region, uint64_t offset, 
 	flush_slice(carried->batch, carried->regions, carried->work, region, &part);
 	/* There may have been no memory behind it. */
 	pmv_work_fail_if_lost(carried->work, region);
-	pmv_count_add(&carried->batch->counts.stores, 1);
-	pmv_count_add(&carried->batch->counts.stored_bytes, len);
+	pmv_writeback_count(&carried->batch->counts.stores, 1);
+	pmv_writeback_count(&carried->batch->counts.stored_bytes, len);
 }
 
 /* execute_chain -- not after a fault, as its commits would promise too much */

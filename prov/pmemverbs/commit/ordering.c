@@ -169,8 +169,8 @@ static inline unsigned to_record(const struct pmv_recorded *recorded)
 	return recorded->own_request ? recorded->notes & ~PMV_NOTE_AGENT : recorded->notes;
 }
 
-void pmv_ordering_begin_noted(struct pmv_initiator *ini, struct pmv_recorded *recorded,
-			      const struct fi_rma_iov *at, bool locked)
+void pmv_ordering_begin_recording(struct pmv_initiator *ini, struct pmv_recorded *recorded,
+				  const struct fi_rma_iov *at, bool locked)
 {
 	unsigned notes = to_record(recorded);
 
@@ -184,8 +184,8 @@ void pmv_ordering_begin_noted(struct pmv_initiator *ini, struct pmv_recorded *re
 	recorded->dirty_epoch = record(ini, notes, at, locked);
 }
 
-void pmv_ordering_end_noted(struct pmv_initiator *ini, const struct pmv_recorded *recorded,
-			    const struct fi_rma_iov *at, bool locked, bool posted, bool flushed)
+void pmv_ordering_end_recording(struct pmv_initiator *ini, const struct pmv_recorded *recorded,
+				const struct fi_rma_iov *at, bool locked, bool posted, bool flushed)
 {
 	struct pmv_ordering *ordering = &ini->ordering;
 	unsigned notes = to_record(recorded);

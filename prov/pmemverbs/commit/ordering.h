@@ -118,16 +118,17 @@ static inline void pmv_ordering_set_place(struct pmv_initiator *ini, uint64_t ke
  * these notes.  locked: the caller holds the initiator's lock.  flushed: a flush was posted with
  * it.
  */
-void pmv_ordering_begin_noted(struct pmv_initiator *ini, struct pmv_recorded *recorded,
-			      const struct fi_rma_iov *at, bool locked);
-void pmv_ordering_end_noted(struct pmv_initiator *ini, const struct pmv_recorded *recorded,
-			    const struct fi_rma_iov *at, bool locked, bool posted, bool flushed);
+void pmv_ordering_begin_recording(struct pmv_initiator *ini, struct pmv_recorded *recorded,
+				  const struct fi_rma_iov *at, bool locked);
+void pmv_ordering_end_recording(struct pmv_initiator *ini, const struct pmv_recorded *recorded,
+				const struct fi_rma_iov *at, bool locked, bool posted,
+				bool flushed);
 
 static inline void pmv_ordering_begin(struct pmv_initiator *ini, struct pmv_recorded *recorded,
 				      const struct fi_rma_iov *at, bool locked)
 {
 	if (recorded->notes)
-		pmv_ordering_begin_noted(ini, recorded, at, locked);
+		pmv_ordering_begin_recording(ini, recorded, at, locked);
 }
 
 static inline void pmv_ordering_end(struct pmv_initiator *ini, const struct pmv_recorded *recorded,
@@ -135,7 +136,7 @@ static inline void pmv_ordering_end(struct pmv_initiator *ini, const struct pmv_
 				    bool flushed)
 {
 	if (recorded->notes || !pmv_ordering_is_quiet(ini, at->key))
-		pmv_ordering_end_noted(ini, recorded, at, locked, posted, flushed);
+		pmv_ordering_end_recording(ini, recorded, at, locked, posted, flushed);
 }
 
 /* pmv_ordering_set_ordered -- where a flush was posted behind it a fence waits for that */

@@ -328,7 +328,7 @@ int pmv_eq_trywait(struct pmv_eq *eq)
 	if (kept)
 		return -FI_EAGAIN;
 	if (full)
-		pmv_strangers_rest();
+		pmv_strangers_pause();
 	return fi_trywait(eq->fabric->core_fid, (struct fid *[]){&eq->core_fid->fid}, 1);
 }
 
@@ -361,7 +361,7 @@ static ssize_t wait_in_core(struct pmv_eq *eq, int64_t left, int cancel)
 
 	if (eq->fabric->core->manual_progress && !pmv_strangers_leave_room(eq)) {
 		pmv_cancel_restore(cancel);
-		ret = pmv_strangers_rest();
+		ret = pmv_strangers_pause();
 		pmv_cancel_off();
 		return ret;
 	}

@@ -20,7 +20,7 @@
 #include "objects/handshake.h"
 
 /* While there is no descriptor: so often they are counted, and so long a sleeper pauses. */
-#define REST_MS 10
+#define PAUSE_MS 10
 
 /* A target may have many endpoints, and a peer may be slow: who is silent has this long. */
 #define PATIENT_MS 10000
@@ -78,17 +78,17 @@ bool pmv_strangers_fill(struct pmv_eq *eq)
 		return false;
 	now = pmv_clock_ms();
 	if (eq->full || now >= eq->next_count_ms) {
-		eq->next_count_ms = now + REST_MS;
+		eq->next_count_ms = now + PAUSE_MS;
 		eq->full = !pmv_strangers_leave_room(eq);
 	}
 	return eq->full;
 }
 
-int pmv_strangers_rest(void)
+int pmv_strangers_pause(void)
 {
-	const struct timespec rest = {.tv_nsec = REST_MS * 1000000};
+	const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000};
 
-	return nanosleep(&rest, NULL) ? -errno : 0;
+	return nanosleep(&pause, NULL) ? -errno : 0;
 }
 
 /*

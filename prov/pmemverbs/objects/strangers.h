@@ -33,7 +33,7 @@ bool pmv_strangers_leave_room(struct pmv_eq *eq);
  */
 bool pmv_strangers_fill(struct pmv_eq *eq);
 
-/* pmv_strangers_rest -- until there may be room again; 0, or a negative errno: a signal came */
-int pmv_strangers_rest(void);
+/* pmv_strangers_pause -- until there may be room again; 0, or a negative errno: a signal came */
+int pmv_strangers_pause(void);
 
 #endif /* PMV_STRANGERS_H */

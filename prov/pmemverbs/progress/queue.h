@@ -168,7 +168,7 @@ struct pmv_queue {
 	bool slept_on;        /* by somebody whom all that comes wakes: the thread sleeps on */
 	/* The thread reads it for an application that sleeps (queues.h). */
 	atomic_bool attended;
-	bool rests; /* the application has gone to sleep, and does not poll */
+	bool app_sleeps; /* it has begun to sleep, and has not polled since */
 	unsigned seen_arms, attend_reads;
 	atomic_bool watched; /* the thread wakes who waits for acknowledgements */
 };

@@ -33,7 +33,7 @@ Test(rpc_reconnect, what_is_sent_again_does_not_overtake_ready, .init = set_up)
 	send_again(PMEMRPC_WRITE, 0);
 }
 
-Test(rpc_reconnect, what_is_sent_again_does_not_come_to_the_door, .init = set_up)
+Test(rpc_reconnect, what_is_sent_again_comes_behind_hello_and_ready, .init = set_up)
 {
 	send_again(PMEMRPC_SEND, 256);
 }

@@ -97,7 +97,7 @@ Test(look_in_call, leaves_nothing_to_a_thread_that_has_fallen_asleep)
 
 /* Over a core that moves data in calls only */
 
-Test(queues, are_all_driven_whoever_their_peers_are)
+Test(queues, are_all_read_whoever_their_peers_are)
 {
 	struct pair *pair = pair_open(NULL);
 	struct pmv_agent *agent = &pair->to->domain->agent;

@@ -357,7 +357,7 @@ Test(agent, acknowledges_when_there_is_room_and_serves_only_once)
 	pair_serve(pair);
 	cr_expect_eq(pair->away->fake.num_posts, 0);
 	pair_expect_ack(pair, 0, PMV_FAULT_NONE);
-	/* What is owed comes first. */
+	/* The acknowledgement that waits is posted first. */
 	pair_tell_of(pair, DMP, PAIR_SIZE, 8);
 	pair_tell_of(pair, DMP, PAIR_SIZE, 8);
 	pair_serve(pair);

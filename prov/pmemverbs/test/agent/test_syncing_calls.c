@@ -167,7 +167,7 @@ Test(groups, of_who_cannot_be_answered_are_dropped)
 	end(&stage);
 }
 
-Test(groups, of_who_can_no_more_be_answered_end_unheard)
+Test(groups, of_who_can_no_more_be_answered_end_without_an_answer)
 {
 	struct stage stage = begin();
 	struct pmv_sync_disk *taken;

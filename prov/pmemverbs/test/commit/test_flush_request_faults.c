@@ -178,7 +178,7 @@ Test(commit_by_agent, fault_of_a_part_counts_although_the_rest_is_not_sent_yet)
 	pair_deliver(pair);
 	pair_answer(pair, 1, 1, PMV_FAULT_IO);
 	rig_expect_nothing(pair->home);
-	/* The rest is sent all the same: later letters rely on that. */
+	/* The rest is sent all the same: later requests rely on that. */
 	pair->home->fake.room = -1;
 	rig_expect_nothing(pair->home);
 	pair_deliver(pair);

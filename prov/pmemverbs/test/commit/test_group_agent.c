@@ -21,7 +21,7 @@ static void put_some(struct pair *pair, enum pair_memory memory, int from, int t
 		accepted(pair_put(pair, memory, (size_t) i * 512, 64, CONTEXT(i), 0));
 }
 
-Test(cover, by_the_agent_is_one_letter_for_what_is_written_during_another)
+Test(cover, by_the_agent_is_one_request_for_what_is_written_during_another)
 {
 	struct pair *pair = open_pair(NULL);
 
@@ -126,7 +126,7 @@ Test(cover, asks_whom_each_region_needs)
 	pair_close(pair);
 }
 
-/* A READ pushes nothing there but what it reads: all that the letter is about. */
+/* A READ pushes nothing there but what it reads: all that the request names. */
 Test(cover, without_an_order_among_writes_reads_back_what_was_written)
 {
 	struct pair *pair;
@@ -154,8 +154,8 @@ Test(cover, without_an_order_among_writes_reads_back_what_was_written)
 	pair_close(pair);
 }
 
-/* More regions than a letter names, none of which the agent knows. */
-Test(cover, by_the_agent_of_many_regions_takes_several_letters)
+/* More regions than a message names, none of which the agent knows. */
+Test(cover, by_the_agent_of_many_regions_takes_several_messages)
 {
 	struct pair *pair = open_pair(NULL);
 	bool told[10] = {false};

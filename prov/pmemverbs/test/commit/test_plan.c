@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "commit/plan.h"
+#include "engine/info.h"
 
 /* A value of something that is true or false, or both. */
 enum axis { NO, YES, ANY };
@@ -45,7 +46,7 @@ struct row {
 	enum axis immediate;
 	enum axis notifies;
 	enum axis grouped;
-	const char *plain;
+	const char *not_fenced;
 	const char *fenced;
 	const char *flush_first; /* and fenced: no other operation is flushed first */
 };
@@ -56,7 +57,7 @@ struct row {
 
 /* clang-format off */
 static const struct row rows[] = {
-	/*method with flush unord atom inj  imm  notif group  plain      fenced      flush first */
+	/*method with flush unord atom inj  imm  notif group  not fenced fenced      flush first */
 	{WRITE, ANY, ANY,  ANY,  ANY, ANY, NO,  ANY,  NO,  "D",       "D*",       "f D*"},
 	{WRITE, YES, ANY,  ANY,  NO,  ANY, YES, ANY,  NO,  "D!",      "D*!",      "f D*!"},
 	{WRITE, YES, ANY,  ANY,  YES, ANY, YES, ANY,  NO,  "D I",     "D* I",     "f D* I"},
@@ -89,11 +90,11 @@ static const struct delivered_row {
 	enum axis injected;
 	enum axis immediate;
 	enum axis grouped;
-	const char *plain;
+	const char *not_fenced;
 	const char *fenced;
 	const char *flush_first;
 } delivered_rows[] = {
-	/*atom inj  imm  group  plain    fenced    flush first */
+	/*atom inj  imm  group  not fenced fenced  flush first */
 	{NO,  NO,  NO,  NO,  "D^",    "D*^",    "f D* F"},
 	{NO,  NO,  YES, NO,  "D!^",   "D*!^",   "f D* F I"},
 	{NO,  YES, NO,  NO,  "D F",   "D* F",   "f D* F"},
@@ -136,7 +137,7 @@ static const struct after_row {
 /* An operation of which the target's application is told, without need of the agent. */
 static const struct event_row {
 	enum pmv_method method;
-	enum axis plain; /* it does not commit */
+	enum axis event_only; /* it does not commit */
 	enum axis flush_agent;
 	enum axis immediate;
 	enum axis notifies;
@@ -144,7 +145,7 @@ static const struct event_row {
 	const char *fenced;
 	const char *flush_first;
 } event_rows[] = {
-	/*method plain flush imm  notif  not fenced    fenced         flush first */
+	/*method only  flush imm  notif  not fenced    fenced         flush first */
 	{WRITE, NO,  NO,   NO,  ANY, "D A w",       "D* A w",       "f D* A w"},
 	{WRITE, NO,  NO,   YES, YES, "D A! w",      "D* A! w",      "f D* A! w"},
 	{WRITE, NO,  NO,   YES, NO,  "D A w I",     "D* A w I",     "f D* A w I"},
@@ -181,11 +182,7 @@ static const struct {
 };
 /* clang-format on */
 
-#define NUM_ROWS (sizeof(rows) / sizeof(rows[0]))
-#define NUM_AFTER_ROWS (sizeof(after_rows) / sizeof(after_rows[0]))
-#define NUM_DELIVERED_ROWS (sizeof(delivered_rows) / sizeof(delivered_rows[0]))
-#define NUM_EVENT_ROWS (sizeof(event_rows) / sizeof(event_rows[0]))
-#define NUM_FLUSHES (sizeof(flushes) / sizeof(flushes[0]))
+#define NUM(rows) (sizeof(rows) / sizeof((rows)[0]))
 
 /* All there is, counted: three methods, and a bit for each of the rest. */
 #define NUM_BITS 14
@@ -312,7 +309,7 @@ Test(plan, operations_follow_the_table)
 
 		if (!happens(&one) || is_for_agent(&one) || is_delivered(&one))
 			continue;
-		for (size_t i = 0; i < NUM_ROWS; i++) {
+		for (size_t i = 0; i < NUM(rows); i++) {
 			if (!is_row_of(&rows[i], &one))
 				continue;
 			cr_assert_null(found, "two rows for one case: %u", n);
@@ -321,7 +318,7 @@ Test(plan, operations_follow_the_table)
 		cr_assert_not_null(found, "no row for a case: %u", n);
 		expect_steps(&one, one.choice.flush_first ? found->flush_first
 				   : one.facts.fenced     ? found->fenced
-							  : found->plain);
+							  : found->not_fenced);
 	}
 }
 
@@ -339,7 +336,7 @@ Test(plan, operations_that_the_core_delivers_follow_the_table)
 
 		if (!happens(&one) || is_for_agent(&one) || !is_delivered(&one))
 			continue;
-		for (size_t i = 0; i < NUM_DELIVERED_ROWS; i++) {
+		for (size_t i = 0; i < NUM(delivered_rows); i++) {
 			if (!is_delivered_row_of(&delivered_rows[i], &one))
 				continue;
 			cr_assert_null(found, "two rows for one case: %u", n);
@@ -348,7 +345,7 @@ Test(plan, operations_that_the_core_delivers_follow_the_table)
 		cr_assert_not_null(found, "no row for a case: %u", n);
 		expect_steps(&one, one.choice.flush_first ? found->flush_first
 				   : one.facts.fenced     ? found->fenced
-							  : found->plain);
+							  : found->not_fenced);
 	}
 }
 
@@ -370,7 +367,7 @@ Test(plan, operations_after_or_by_the_agent_follow_the_table)
 
 		if (!happens(&one) || !is_for_agent(&one))
 			continue;
-		for (size_t i = 0; i < NUM_AFTER_ROWS; i++) {
+		for (size_t i = 0; i < NUM(after_rows); i++) {
 			if (!is_after_row_of(&after_rows[i], &one))
 				continue;
 			cr_assert_null(found, "two rows for one case: %u", n);
@@ -383,7 +380,7 @@ Test(plan, operations_after_or_by_the_agent_follow_the_table)
 
 static bool is_event_row_of(const struct event_row *row, const struct plan_case *one)
 {
-	return row->method == one->choice.method && fits(row->plain, one->facts.event_only) &&
+	return row->method == one->choice.method && fits(row->event_only, one->facts.event_only) &&
 	       fits(row->flush_agent, one->choice.flush_agent) &&
 	       fits(row->immediate, one->facts.immediate) &&
 	       fits(row->notifies, one->facts.notifies);
@@ -393,7 +390,7 @@ static void expect_event(const struct plan_case *one)
 {
 	const struct event_row *found = NULL;
 
-	for (size_t i = 0; i < NUM_EVENT_ROWS; i++) {
+	for (size_t i = 0; i < NUM(event_rows); i++) {
 		if (!is_event_row_of(&event_rows[i], one))
 			continue;
 		cr_assert_null(found, "two rows for one case");
@@ -431,7 +428,7 @@ Test(plan, operations_of_which_the_application_is_told_follow_the_table)
 
 Test(plan, flushes_follow_the_table)
 {
-	for (size_t i = 0; i < NUM_FLUSHES; i++) {
+	for (size_t i = 0; i < NUM(flushes); i++) {
 		struct pmv_plan plan =
 			pmv_plan_flush(flushes[i].agent, flushes[i].read, flushes[i].unordered);
 
@@ -513,6 +510,9 @@ static unsigned index_of(const struct pmv_plan *plan, enum pmv_step_kind kind)
 static void expect_all_in_order(const struct pmv_plan *plan, enum pmv_method method)
 {
 	cr_assert(plan->count > 0 && plan->count <= PMV_MAX_STEPS);
+	/* The queues are opened for so many. */
+	cr_expect(plan->ask != PMV_MAX_STEPS || plan->count <= PMV_INFO_MAX_REQUESTS, "%s",
+		  text_of(plan));
 	cr_expect_eq(plan->data, index_of(plan, PMV_STEP_DATA), "%s", text_of(plan));
 	cr_expect_eq(plan->ask, index_of(plan, PMV_STEP_ASK), "%s", text_of(plan));
 	for (unsigned int i = 0; i < plan->count; i++)
@@ -564,7 +564,7 @@ Test(plan, every_operation_keeps_the_rules)
 
 Test(plan, every_flush_keeps_the_rules)
 {
-	for (size_t i = 0; i < NUM_FLUSHES; i++) {
+	for (size_t i = 0; i < NUM(flushes); i++) {
 		struct pmv_plan plan =
 			pmv_plan_flush(flushes[i].agent, flushes[i].read, flushes[i].unordered);
 

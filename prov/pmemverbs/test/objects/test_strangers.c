@@ -18,13 +18,13 @@
 
 int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
 
-static int rests;
+static int pauses;
 
 int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
 {
 	(void) time;
 	(void) left;
-	rests++;
+	pauses++;
 	return 0;
 }
 
@@ -156,15 +156,15 @@ Test(strangers, are_not_waited_for_without_a_rest_while_no_descriptor_is_left)
 	use_descriptors(MOST);
 	eq->next_count_ms = INT64_MAX;
 	cr_expect_eq(pmv_eq_trywait(eq), 0);
-	cr_expect_eq(rests, 0, "the descriptors have just been counted");
+	cr_expect_eq(pauses, 0, "the descriptors have just been counted");
 	eq->next_count_ms = 0;
 	for (int i = 1; i <= 3; i++) {
 		cr_expect_eq(pmv_eq_trywait(eq), 0);
-		cr_expect_eq(rests, i);
+		cr_expect_eq(pauses, i);
 	}
 	close(MOST - 1);
 	cr_expect_eq(pmv_eq_trywait(eq), 0);
-	cr_expect_eq(rests, 3);
+	cr_expect_eq(pauses, 3);
 	end(&target);
 }
 
@@ -178,20 +178,20 @@ Test(strangers, are_not_waited_for_without_a_rest_while_the_system_has_no_socket
 	begin(&target);
 	eq = pmv_to_eq(target.eq);
 	for (size_t i = 0; i < sizeof(shortages) / sizeof(*shortages); i++) {
-		rests = 0;
+		pauses = 0;
 		eq->next_count_ms = 0;
 		socket_error = shortages[i];
 		cr_expect_eq(pmv_eq_trywait(eq), 0);
-		cr_expect_eq(rests, 1, "%s", strerror(shortages[i]));
+		cr_expect_eq(pauses, 1, "%s", strerror(shortages[i]));
 		socket_error = 0;
 		cr_expect_eq(pmv_eq_trywait(eq), 0);
-		cr_expect_eq(rests, 1);
+		cr_expect_eq(pauses, 1);
 	}
 	/* Where that kind of socket is forbidden, a file tells. */
 	eq->next_count_ms = 0;
 	socket_error = EAFNOSUPPORT;
 	cr_expect_eq(pmv_eq_trywait(eq), 0);
-	cr_expect_eq(rests, 1);
+	cr_expect_eq(pauses, 1);
 	use_descriptors(MOST);
 	cr_expect(has_ended(&target, 1000));
 	socket_error = 0;
