@@ -330,6 +330,26 @@ docs_names()
 	return $status
 }
 
+# docs_places -- what HACKING.md says is in a file is there: `FILE` (`NAME`, ...), or `NAME` (`FILE`)
+docs_places()
+{
+	local text file names name status=0
+
+	text=$(tr '\n' ' ' <"$top/HACKING.md" | tr -s ' ')
+	while read -r file names; do
+		for name in $names; do
+			# Of a case the end may be left out; a file is no name.
+			name=${name%...} && name=${name##*/}
+			[[ $name = *.* ]] || grep -rqF --include="${file##*/}" -- "${name%\*}" "$top"/{include,prov,rpc,util,fabtests} && continue
+			echo "not ok HACKING.md says that $name is in $file, and it is not" && status=1
+		done
+	done < <(
+		grep -oE '`[a-z_0-9/]+\.[ch]` \([^()]*\)' <<<"$text" | sed -E 's/^`([^`]+)`/\1|/; :next; s/\|[^`]*`([^`]+)`/ \1|/; t next; s/\|.*//'
+		grep -oE '`[A-Za-z_0-9]+` \(`[a-z_0-9/]+\.[ch]`' <<<"$text" | sed -E 's/^`([^`]+)` \(`([^`]+)`$/\2 \1/'
+	)
+	return $status
+}
+
 # docs_options PROGRAM PAGE -- both have the same options
 docs_options()
 {
