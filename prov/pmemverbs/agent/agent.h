@@ -49,7 +49,7 @@ struct pmv_agent {
 	struct pmv_stand_in stand_in;
 	struct pmv_hint_socket hints;
 	atomic_bool calls_look;            /* the application's calls are to look for requests */
-	atomic_ulong looking_calls;        /* while they were; a few may get lost */
+	atomic_ulong looking_calls;        /* so many did; a few may not be counted */
 	struct pmv_writeback_batch *batch; /* of `serving`; the requests' mailboxes are of `lock` */
 	TAILQ_HEAD(, pmv_queue) queues;    /* all of the domain */
 	TAILQ_HEAD(, pmv_queue) pinned;    /* used without the lock, and not closed meanwhile */
@@ -89,8 +89,8 @@ struct pmv_agent {
 	int edges_fd; /* epoll: kick_fd, and edge-triggered rest_fd and the queues' events */
 	int rest_fd;  /* a timer */
 	/*
-	 * The thread rests while this queue is read, or slept on.  It may be closed, and is
-	 * compared only.
+	 * The thread rests while this queue is read, or slept on.  It may be closed: the pointer
+	 * is only compared.
 	 */
 	const struct pmv_queue *_Atomic followed;
 	atomic_int_fast64_t followed_ns; /* it was read then, more or less, ... */
@@ -204,8 +204,8 @@ static inline bool pmv_agent_needs_calls(const struct pmv_agent *agent)
 bool pmv_agent_watch(struct pmv_agent *agent, struct pmv_queue *queue);
 
 /*
- * pmv_agent_wake_for_requests -- and for acknowledgements, which others have moved; or look for
- * requests in the thread's place
+ * pmv_agent_wake_for_requests -- the calling thread has moved data: if there are requests or
+ * acknowledgements among them, wake who waits for these; or look in the agent's thread's place
  */
 void pmv_agent_wake_for_requests(struct pmv_agent *agent);
 
@@ -220,8 +220,7 @@ bool pmv_agent_wake_sleepers(struct pmv_agent *agent);
 
 /*
  * pmv_agent_nudge -- the caller has let a core move data that moves none by itself.  No
- * descriptor reports a request or an acknowledgement among them, so serve it, or wake the thread
- * up, or who waits, if there is one.
+ * descriptor tells of a request or an acknowledgement among them.
  */
 static inline void pmv_agent_nudge(struct pmv_agent *agent)
 {

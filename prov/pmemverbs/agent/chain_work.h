@@ -10,12 +10,12 @@ struct pmv_receiver;
 /*
  * A connection remembers what its chains have stored and not committed.  The next one that commits
  * names that first, as other requests name ranges: so it is flushed in slices before the chain is
- * executed.  There are few parts: then those of a region are joined, with what is between them.
+ * executed.  If there are too many parts, those of a region are joined, with what is between them.
  */
 
 /*
- * pmv_chain_work_waits -- a chain that commits can't be taken before it is known what a chain of
- * its connection has stored that is in the batch
+ * pmv_chain_work_waits -- this chain commits, and a chain of its connection is in the batch: it
+ * can't be taken before it is known what that one has stored
  */
 bool pmv_chain_work_waits(const struct pmv_writeback_batch *batch,
 			  const struct pmv_receiver *receiver, const struct pmv_work *work);
@@ -23,8 +23,7 @@ bool pmv_chain_work_waits(const struct pmv_writeback_batch *batch,
 /*
  * pmv_chain_work_begin -- its request was taken, and is valid.  It belongs to a group of the disk
  * of all regions that its steps use, as it may wait for their pages.  If it commits, it also names
- * them, without a byte: so it fails if one of them is lost.  Holds the
- * agent's lock.
+ * them, without a byte: so it fails if one of them is lost.  Holds the agent's lock.
  */
 enum pmv_fault pmv_chain_work_begin(struct pmv_regions *regions, struct pmv_work *work);
 

@@ -32,14 +32,18 @@
  *   for intervals   where hints do not arrive, so short that no commit takes a millisecond
  *
  * Why an idle target with 256 connections sleeps.  When the windows are over, all mailboxes are
- * parked whose peers send hints, so nothing is looked into.  A peer whose hints have never come
- * would keep its mailbox active; it is asked for one every 100 ms.  Its agent answers, or it has
- * never sent a request and is assumed to send hints after PMV_IDLE_MOST_ASKS questions.  Then
- * there is no mailbox without hints, and one sleep of 320 ms on one socket serves all 256: the
- * thread wakes three times a second, however many connections there are.  Over a core that moves
- * data in calls it sleeps on the descriptors of the queues for 200 ms.  Both stay below the ten
- * times a second that an idle target may wake.  A flood of forged hints ends such sleeps: hints are
- * ignored for a while then, and the thread looks at intervals.
+ * parked whose peers' hints arrive, so the thread looks into none of them.  A peer whose hints have
+ * never come keeps its mailbox active, and is asked for one every 100 ms.  Its agent answers; or,
+ * if it has never sent a request either, it is assumed to send hints after PMV_IDLE_MOST_ASKS
+ * questions.  Then one sleep of 320 ms on one socket serves all 256: the thread wakes three times a
+ * second, however many connections there are.  Over a core that moves data in calls it sleeps on
+ * the descriptors of the queues for 200 ms.  Both stay below the ten times a second that an idle
+ * target may wake.
+ *
+ * There are two exceptions.  While there is a peer whose hints can't arrive, the thread looks at
+ * intervals of up to 0.7 ms: one without an Internet address, or one that has sent a request while
+ * a firewall drops its hints.  And a flood of forged hints ends sleeps: then hints are ignored for
+ * a while, and the thread looks at such intervals, too.
  *
  * While requests are likely, and every mailbox is looked into, hints are not read: to read takes a
  * call of the system, in the middle of what peers wait for.  They end the next sleep at once.
@@ -153,8 +157,9 @@ enum {
 	PMV_IDLE_MOST_ASKS = 10,
 
 	/*
-	 * Acknowledgements may say that no hint has come.  So many are followed by a hint, and then
-	 * one in so many: each takes a system call, and a firewall may let none pass.
+	 * An acknowledgement may say that no hint has come.  The initiator answers the first so
+	 * many of these with a hint, and then one in so many: each takes a system call, and a
+	 * firewall may let none pass.
 	 */
 	PMV_IDLE_SHOWN_AT_FIRST = 8,
 	PMV_IDLE_SHOWN_IN = 64,

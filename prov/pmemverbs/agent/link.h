@@ -64,8 +64,9 @@ static inline void pmv_link_flush_place(const struct pmv_link *link, uint64_t *a
 }
 
 /*
- * pmv_link_signals -- is what a half posts as its n-th to have an entry when it was sent?  Of those
- * that have none only a few are under way, as others are waited for: also if the peer takes nothing
+ * pmv_link_signals -- does the n-th message, or acknowledgement, have an entry of the core when it
+ * was sent?  Where that can be chosen, each 16th has, and is waited for.  So only a few are under
+ * way, also to a peer that takes none.
  */
 #define PMV_SIGNAL_EVERY 16
 

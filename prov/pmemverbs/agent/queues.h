@@ -17,9 +17,9 @@
  * round, which raises the queue's own descriptor; or by the thread that reads the queue.  When
  * the queue is handed over, first `attended` is reset, then the core's descriptor is listened to,
  * then the core is asked whether it may be slept on: it arms its event, or says that something has
- * come, and then the application is woken.  An application that is about to sleep asks the core by
- * itself unless it has seen `attended`; so it has seen it before it was reset, and what comes
- * after that is found by the thread.
+ * come, and then the application is woken.  An application that is about to sleep asks the core
+ * itself, unless it sees `attended`.  If it does, `attended` is reset later, and what comes before
+ * the reset is found by the thread.
  *
  * Only the thread attends and hands over.  It holds `serving`, as a call of the application may
  * serve at the same time.

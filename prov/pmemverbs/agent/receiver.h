@@ -59,7 +59,7 @@ struct pmv_receiver {
 	struct pmv_queued_ack queued[PMV_SLOTS];
 	uint8_t short_reply[PMV_REPLIES][PMV_ACK_ROOM];
 	struct pmv_seal reply_out;
-	unsigned int replies; /* bit for each slot with something that comes before them: */
+	unsigned int replies; /* bit for each slot with something to post before these: */
 	uint16_t reply_len[PMV_REPLIES];              /* 0: no reply */
 	struct pmv_large_results *large[PMV_REPLIES]; /* in front of that; or NULL */
 };

@@ -2,7 +2,7 @@
 /*
  * rma_event.h -- the application is told of what peers write here (FI_RMA_EVENT)
  *
- * Peers say of what in their requests (wire.h).  Counters count at once: the endpoint's, and
+ * Requests say of what (flush_message.h).  Counters count at once: the endpoint's, and
  * those of the regions.  Entries of the completion queue are all alike, so those for which
  * it has no room are only counted, and follow when the application has read some: none is
  * lost, no memory is needed, and nobody waits.
@@ -26,7 +26,7 @@ struct pmv_unread;
 enum pmv_rma_event_entry {
 	PMV_RMA_EVENT_WRITE,
 	PMV_RMA_EVENT_ATOMIC,
-	PMV_RMA_EVENT_FAILED, /* of these the ones behind this are errors */
+	PMV_RMA_EVENT_FAILED, /* added to one of these: it is an error */
 	PMV_RMA_EVENT_ENTRIES = 2 * PMV_RMA_EVENT_FAILED,
 };
 

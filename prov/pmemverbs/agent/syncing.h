@@ -6,8 +6,8 @@
  * pages are moved from the agent's batch to a group of their disk: those of one round, and all that
  * come while the disk is busy.  Groups of a disk are carried out one after the other, and then
  * concluded by whoever serves, as the agent's own batch is.  A disk is a lane of a device here
- * (disk.h): files of different lanes are synced at the same time.  A request with pages on several
- * disks belongs to a disk of its own kind, so that no disk holds up another one.
+ * (disk.h): files of different lanes are synced at the same time.  Requests with pages on several
+ * disks have groups of their own, as if they had a disk of their own: so no disk holds up another.
  *
  * A connection whose requests are in a group is not served until that is concluded: so its requests
  * are still done, and acknowledged, in order.
@@ -18,8 +18,8 @@
  * the agent syncs in its rounds.
  *
  * Two groups never sync one region at the same time (region.c): the kernel tells only one of them
- * of an error.  Regions whose mappings are not known to be of files that this process can open wait
- * for one another all together, also those of other domains and on other disks.
+ * of an error.  Some regions have mappings that are not known to be of files that this process can
+ * open.  Of all these, also in other domains and on other disks, only one is synced at a time.
  */
 #ifndef PMV_SYNCING_H
 #define PMV_SYNCING_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* histogram.h -- how often values were how large, by powers of two */
+/* histogram.h -- how many values were seen of each size, by powers of two */
 #ifndef PMV_HISTOGRAM_H
 #define PMV_HISTOGRAM_H
 

@@ -6,12 +6,11 @@
  * the file.  A thread waits for that; nobody else does, and it can keep nobody waiting: it gives up
  * a reader that takes nothing for a second.
  *
- * The socket has its name only when it listens (it is made under another one).  So who
- * finds that nobody listens knows that the process is gone, and may remove it.  That is what a new
- * process does with what those have left behind that were killed.
+ * The socket has its name only when it listens (it is made under another one).  So if nobody
+ * listens, the process is gone, and the socket may be removed.  A new process does that with the
+ * sockets of processes that were killed.
  *
- * Everybody may connect whom the mode of the directory lets in, and who is the owner of the socket
- * or in its group: its mode is 0660.
+ * The socket's mode is 0660: its owner and its group may connect, if the directory lets them in.
  */
 #ifndef PMV_TEXT_SOCKET_H
 #define PMV_TEXT_SOCKET_H

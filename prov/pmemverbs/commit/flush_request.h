@@ -26,11 +26,11 @@
 struct pmv_flush_request {
 	unsigned int num_keys;
 	/*
-	 * Of ranges: those in `ranges`, of which the last one is `store`, if there is a payload, or
-	 * the last are `places`; and how many were sent.
+	 * So many are in `ranges`.  If there is a payload, the last one is `store`; else the last
+	 * ones are the `places`.
 	 */
 	unsigned int count;
-	unsigned int sent;
+	unsigned int sent;  /* so many of them were sent */
 	unsigned int read;  /* so many have been read back, ... */
 	uint64_t read_part; /* ... and so many bytes of the next one */
 	bool all;           /* not only these regions */

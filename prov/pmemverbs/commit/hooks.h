@@ -5,8 +5,8 @@
  * An endpoint of FI_EP_RDM uses connected endpoints that come and go.  What was written on
  * a lost connection must not count as committed on the next one (lost_writes.h).  The
  * layer above hands these functions down when it opens a domain; a domain that the
- * application opens itself has none.  The thread that posts calls them, while it posts;
- * attempt and lost are called by whoever sees what they tell.
+ * application opens itself has none.  The thread that posts calls them, while it posts; but
+ * attempt and lost are called by the thread that sees it happen.
  */
 #ifndef PMV_HOOKS_H
 #define PMV_HOOKS_H
@@ -22,7 +22,7 @@
 /* A commit of that layer has this many regions at most. */
 #define PMV_HOOKS_REGIONS 4
 
-/* A write that was not posted since it `probes`, if success would be counted. */
+/* Of a write that `probes`, and so was not posted: 0 would be counted as a success. */
 #define PMV_HOOKS_PROBED (-FI_EALREADY)
 
 enum pmv_attempt {
@@ -41,7 +41,7 @@ struct pmv_hooks_peer {
 struct pmv_hooks {
 	/* an attempt to connect to the peer */
 	void (*attempt)(const struct pmv_hooks_peer *peer, enum pmv_attempt attempt);
-	/* a connection of the domain is lost: who waits for what nobody tells of is to look */
+	/* a connection of the domain is lost: who waits for what has no entry is to look */
 	void (*lost)(const struct fid_domain *domain);
 	/* is this the write that the application is posting? */
 	bool (*is_applications)(const struct fi_rma_iov *to);

@@ -53,11 +53,11 @@ enum {
  * A flag (wrote_*) is set after its operation was posted.  Until then the operation is
  * counted (posting_*): another thread may see it completed, and post a commit, before that.
  *
- * Who takes a flag also posts the request that makes it unnecessary, and holds this lock for
- * both.  (wrote_agent is taken under the initiator's lock instead, and the request may wait for
- * room: mailbox.sender.unacked counts it from before the flag is taken.)  A fenced operation holds
- * it from its look at the flags until it is posted.  So if it finds a flag cleared, the request
- * that replaces it is in the send queue already.
+ * Whoever clears a flag also posts the request that makes it unnecessary, and holds this lock for
+ * both.  (wrote_agent is cleared under the initiator's lock instead, and the request may wait for
+ * room: mailbox.sender.unacked counts it from before the flag is cleared.)  A fenced operation
+ * holds this lock, too, from its look at the flags until it is posted.  So if it finds a flag
+ * cleared, the request that made the flag unnecessary is in the send queue already.
  *
  * The flush of a commit to MHP memory sets no flag: data there persist as they arrive.
  */
@@ -68,10 +68,10 @@ struct pmv_ordering {
 	atomic_int posting_ordered;
 	atomic_bool wrote_agent;      /* data that the agent has not been told of: dirty.h */
 	atomic_uint dirty_epoch;      /* how often ranges were taken to tell the agent of them */
-	atomic_bool wrote_flush;      /* data whose completion proves nothing (never taken) */
+	atomic_bool wrote_flush;      /* data whose completion proves nothing (never cleared) */
 	atomic_bool wrote_ordered;    /* data that only the next flush READ makes durable */
-	atomic_bool wrote_unordered;  /* data over a path that keeps no order (never taken) */
-	atomic_bool wrote_unreadable; /* ... to where nothing can be read back (never taken) */
+	atomic_bool wrote_unordered;  /* data over a path that keeps no order (never cleared) */
+	atomic_bool wrote_unreadable; /* ... to where nothing can be read back (never cleared) */
 	atomic_bool fence_due;        /* a READ or atomic may be under way */
 	atomic_int reads;             /* under way, where the core has no fence */
 	atomic_int flushes;           /* commits by RDMA FLUSH that are under way */
@@ -137,8 +137,8 @@ struct pmv_initiator {
 	atomic_uint_fast64_t sends;
 	atomic_uint_fast64_t told_sends; /* how many of them the agent knows of */
 
-	/* A fenced operation was refused since commits by the agent, or reads, had not ended; or
-	 * one that may not pass commits by RDMA FLUSH, since these had not. */
+	/* A fenced operation was refused, since these had not ended: commits by the agent; reads;
+	 * or, for one that may not pass them, commits by RDMA FLUSH. */
 	atomic_bool fence_awaits_agent;
 	atomic_bool fence_awaits_reads;
 	atomic_bool awaits_flushes;
@@ -158,7 +158,7 @@ struct pmv_initiator {
 	unsigned int deferred;       /* operations that are executed after an acknowledgement */
 	uint64_t payload_message;    /* the last message to the agent that carried a payload ... */
 	uint64_t dropped_message;    /* ... or had lost its payload by then */
-	bool others_wait;            /* for that: what may not follow a payload was refused ... */
+	bool others_wait;            /* since then what may not follow a payload was refused ... */
 	uint64_t stores_from;        /* ... so unfenced data travel apart up to this message */
 	atomic_uint reply_slots;     /* bit for each that a chain has: chain_request.h */
 	atomic_uint tails;           /* commits by ATOMIC WRITE that are under way, and ... */

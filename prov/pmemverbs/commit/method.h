@@ -17,13 +17,13 @@
  * A READ flushes, because neither PCI Express nor the NIC may let it return before every
  * earlier write of the connection has reached its destination: the caches with DDIO, and the
  * memory controller without.  It holds for all addresses, not only for the one that is read,
- * unless something relaxes the order of writes.  Then only the agent can tell.  So it is if
- * the owner of persistent memory lets nobody read it: what says READ above is the agent's.
+ * unless something relaxes the order of writes.  Then only the agent can tell.  If the owner of
+ * persistent memory lets nobody read it, the agent does what a READ does in this table.
  *
  * A FLUSH (IBTA 1.5) of the persistent type makes its range durable by itself, wherever inbound
  * data land.  But it says nothing of other data, and no fence is sure to wait for it.  Only an
  * ATOMIC WRITE, of 8 aligned bytes, is executed behind FLUSHes that were posted before.  So any
- * other write behind a fence is one with a FLUSH only if nothing earlier is left to be made durable
+ * other fenced write is committed by a FLUSH only if nothing earlier is left to be made durable
  * (rdma_flush.h).
  *
  * A core may also say when the target's processor has placed a write (PMV_ENGINE_DELIVER).  That

@@ -53,8 +53,9 @@ void pmv_ordering_dirty(struct pmv_initiator *ini, unsigned notes, const struct 
 
 /*
  * pmv_ordering_take_dirty -- the ranges of a region, or of all, that are to be made durable now;
- * how many.  While writes are being posted they stay dirty: one of them may be posted behind what
- * makes them durable, and complete before its call returns.  Holds the initiator's lock.
+ * how many.  While writes are being posted, ranges stay dirty: one of these writes may be posted
+ * behind what makes its range durable, and complete before its call returns.  Holds the initiator's
+ * lock.
  */
 unsigned int pmv_ordering_take_dirty(struct pmv_initiator *ini, uint32_t key, bool all,
 				     struct pmv_range *ranges);

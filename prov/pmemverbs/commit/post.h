@@ -3,8 +3,8 @@
  * post.h -- what goes to the core: the application's requests, and steps that are one each
  *
  * FLUSH_BEFORE, DATA, FLUSH and IMMEDIATE are one work request each.  Those that stand side by
- * side in a plan are posted one behind the other.  What is written by DATA is remembered
- * (ordering.h) around that, and so is what a request without a run writes.
+ * side in a plan are posted one behind the other.  What DATA, or a request without a run, writes
+ * is remembered before and after it is posted (ordering.h).
  */
 #ifndef PMV_POST_H
 #define PMV_POST_H

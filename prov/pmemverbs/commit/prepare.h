@@ -35,9 +35,10 @@ ssize_t pmv_prepare_flush(struct pmv_run *run, const struct pmv_submission *regi
 /*
  * pmv_prepare_may_store -- may the agent store the data of such a commit without a fence?  Small
  * data that need it anyway travel in the request, if there is room: one message instead of two.
- * pmv_prepare_is_small -- all that is to be asked of an ordinary commit by the agent; known: of its
- * key
- * pmv_prepare_may_start_to_store -- as of now; else the completion tells of what is lost
+ * pmv_prepare_is_small -- all that has to be asked of an ordinary commit by the agent; known: what
+ * is known of its key
+ * pmv_prepare_may_start_to_store -- not while unfenced data travel apart (submit.c), nor if ranges
+ * are lost: then the commit's completion has to tell of that
  */
 static inline bool pmv_prepare_is_small(const struct fi_rma_iov *to, unsigned known)
 {
@@ -103,8 +104,8 @@ static inline void pmv_prepare_one_sided(struct pmv_initiator *ini, struct pmv_r
 
 	run->plan = known & PMV_NOTE_DELIVERED ? ini->delivered : ini->plans[method];
 	/*
-	 * Such a plan is DATA that complete when they are in place, or DATA and a FLUSH.  They are
-	 * in buffers: there are as many as the place has room for, and that is not 0 (length.h).
+	 * Such a plan is DATA that complete when they are in place, or DATA and a FLUSH.  There are
+	 * data: as many bytes as the place has (length.h), and that is not 0.
 	 */
 	run->bare = method == PMV_METHOD_READ && pmv_ordering_is_quiet(ini, at->key) &&
 		    !atomic_load(&ini->ordering.wrote_ordered);

@@ -7,8 +7,8 @@
  * region before, and is not durable yet, has to be in its range.
  *  - What the agent has not been told of is known (dirty.h): the range spans all of that.  Where
  *    it spans too much besides, the commit is the agent's.
- *  - What the agent has been asked for is not known any more: while it has not acknowledged all,
- *    commits are its own.  If it never will, they fail.
+ *  - What the agent has been asked for is not known any more.  So until it has acknowledged all of
+ *    it, commits are the agent's.  If it never does, they fail.
  *  - What earlier FLUSHes cover is durable when this one completes, as the requests of a
  *    connection complete in their order.
  *
@@ -21,11 +21,12 @@
  * it has completed, as behind a payload for the agent (submit.c).
  *
  * Nothing else is sure to wait for a FLUSH: a fence may not, nor may a message to the agent.  So
- * what else is fenced, and a request to the agent, is posted only when no FLUSH is under way: that
- * is looked at under the lock, as another thread's may just have taken what it is to follow.
+ * other fenced operations, and requests to the agent, are posted only when no FLUSH is under way.
+ * That is checked under the lock: another thread's FLUSH may just have taken the ranges that they
+ * have to follow.
  *
- * The range is found, and is dirty no longer, under the lock under which the list is posted: what
- * another thread posts cannot miss it.
+ * The lock is held from when the range is found, and is dirty no longer, until the list is posted.
+ * So whatever another thread posts finds the range dirty, or stands behind the FLUSH.
  */
 #ifndef PMV_RDMA_FLUSH_H
 #define PMV_RDMA_FLUSH_H
@@ -41,13 +42,14 @@ bool pmv_rdma_flush_may_be(struct pmv_initiator *ini, const struct pmv_submissio
 bool pmv_rdma_flush_may_be_tail(struct pmv_initiator *ini, const struct pmv_submission *submission);
 bool pmv_rdma_flush_covers_all(struct pmv_initiator *ini, const struct pmv_submission *submission);
 
-/* pmv_rdma_flush_meets_tail -- may one that is under way be for the same place?  Holds the lock. */
+/* pmv_rdma_flush_meets_tail -- may a tail that is under way go there, too?  Holds the lock. */
 bool pmv_rdma_flush_meets_tail(struct pmv_initiator *ini, const struct fi_rma_iov *to);
 
 /*
  * pmv_rdma_flush_is_alone -- nothing earlier is left to be covered, and nobody waits for the end of
- * FLUSHes.  In this order: what leaves the first is in the second by then; what leaves that without
- * an acknowledgement is in the first again, or the connection is broken by then.
+ * FLUSHes.  The order of the looks matters: when a request takes what wrote_agent says, unacked
+ * counts it already; when it ends without an acknowledgement, wrote_agent is set again, or the
+ * connection is broken.
  */
 static inline bool pmv_rdma_flush_is_alone(struct pmv_initiator *ini)
 {

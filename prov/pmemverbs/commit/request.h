@@ -2,8 +2,8 @@
 /*
  * request.h -- how a request goes to the target's agent, whatever it asks, and how it ends
  *
- * A request is one message or several.  It begins what a run asks of the agent: flush_request.h
- * has the content that there is.  Messages are acknowledged in their order.
+ * A request is one message or several, which are acknowledged in their order.  What it asks is its
+ * content.  There is one kind of content: flush_request.h.
  */
 #ifndef PMV_REQUEST_H
 #define PMV_REQUEST_H

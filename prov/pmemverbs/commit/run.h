@@ -32,10 +32,10 @@ struct pmv_run {
 	uint64_t place_len;  /* ... or an RDMA FLUSH that is posted alone makes durable ... */
 	uint64_t place_key;  /* the application's, or the core's; or where small data go: small.h */
 	uint64_t immediate;  /* immediate data, if the plan has a step for them */
-	/* What has to be seen to when it ends: */
+	/* What it keeps until it ends: */
 	struct pmv_flush_request *request;
 	struct pmv_submission *kept; /* a copy, for PMV_STEP_PLAN: it is `submission`, then */
-	atomic_bool *under_way;      /* of one that nobody asked for: the flag for that */
+	atomic_bool *under_way;      /* of a run of our own: the flag that it is under way */
 	uint8_t at;                  /* the next step */
 	bool counted;                /* by the counter for its kind */
 	bool commits;
@@ -135,9 +135,9 @@ static inline struct pmv_run *pmv_run_take(struct pmv_initiator *ini, enum pmv_o
 }
 
 /*
- * pmv_run_get -- one for a submission, or NULL; completes: to the application, if it asks for that;
- * commits: the operation does
- * pmv_run_get_own -- one that nobody asked for; the flag is set until it ends.  It may be NULL.
+ * pmv_run_get -- one for a submission, or NULL; completes: the application is told of its end, if
+ * it asks for that; commits: the operation is a commit
+ * pmv_run_get_own -- one of our own; the flag, which may be NULL, is set until it ends
  */
 PMV_ALWAYS_INLINE struct pmv_run *pmv_run_get(struct pmv_initiator *ini,
 					      const struct pmv_submission *submission,
@@ -163,7 +163,7 @@ struct pmv_run *pmv_run_get_own(struct pmv_initiator *ini, atomic_bool *under_wa
 /*
  * pmv_run_end -- the run's plan is done, or given up after an error (a positive fi_errno)
  * pmv_run_end_all -- of these runs
- * pmv_run_refuse -- nothing of it was posted that counts: the call tells the application
+ * pmv_run_refuse -- it was not accepted: the application learns that from the call
  */
 void pmv_run_end(struct pmv_run *run, int err);
 void pmv_run_end_all(struct pmv_op_list *runs, int err, int prov_errno);

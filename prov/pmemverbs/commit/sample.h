@@ -2,9 +2,9 @@
 /*
  * sample.h -- how large commits are, and how long they take (FI_PMEMVERBS_METRICS)
  *
- * Two looks at the clock would cost a fast commit more than may be.  So a commit is timed if the
- * last one that was timed is long ago, measured by the commits between them.  Otherwise it is drawn
- * by chance: of 64 one, on average.  A fixed distance would always meet the same place of an
+ * To read the clock twice costs a fast commit too much.  So only some commits are timed.  Where
+ * they are rare (0.1 ms apart, on average since the last one), that is each.  Otherwise it is one
+ * in 64 on average, at random distances: a fixed one would always meet the same place of an
  * application's loop.  Each timed commit stands for all since the last one (its weight), so the
  * histograms have as many commits as were made, but for the last ones.
  *

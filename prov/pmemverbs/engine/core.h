@@ -68,9 +68,9 @@ void pmv_core_check(void);
 const struct pmv_core *pmv_core_next(size_t n);
 
 /*
- * pmv_core_wants -- a capability of this core's own, without which its devices are not offered; for
- * hints.  Nobody has chosen a core: one that can FLUSH is worth more than one that others
- * have tried for years.  Its peer may use either.
+ * pmv_core_wants -- for hints: a capability of this core's own, without which its devices are not
+ * offered.  If nobody has chosen a core, native is offered only where it can FLUSH: without that,
+ * verbs is better, which others have tried for years.  The peer may use either.
  */
 uint64_t pmv_core_wants(const struct pmv_core *core);
 

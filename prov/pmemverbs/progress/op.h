@@ -82,7 +82,7 @@ struct pmv_op_owner {
 	unsigned int reads; /* pmv_guard_reads when it was opened */
 	/* Its connection was ended here, as the peer's machine is silent; or NULL: nobody looks. */
 	const atomic_bool *given_up;
-	/* others have sent by its tx_queue before: whose an operation is has to be seen by it */
+	/* operations of others end in its tx_queue, too: each of its own has to say whose it is */
 	void (*shares)(struct pmv_op_owner *owner);
 	/* All acknowledgements, which nobody waits for: from the first one until it is closed. */
 	struct pmv_op *acks;
@@ -112,12 +112,12 @@ struct pmv_op {
 	struct pmv_told told;
 	/*
 	 * One WRITE of it has an entry only if it fails, and `pending` does not count it.  The
-	 * READ behind it, which is counted, then fails after it.  Whoever gives up that READ
-	 * leaves its share to the WRITE's entry, and takes the flag away: until that comes, or
-	 * the endpoint is closed, nobody else may have the operation.
+	 * READ behind it, which is counted, then fails after it.  If that READ is given up before,
+	 * its share is left to the WRITE's entry, and the flag is cleared: until that entry comes,
+	 * or the endpoint is closed, the operation is not put back.
 	 */
 	atomic_bool quiet_write;
-	/* So are all but the last of a list, of which each was posted; it ends the operation. */
+	/* The same of all requests of a list but the last one, whose entry ends the operation. */
 	atomic_bool quiet_list;
 };
 
@@ -291,8 +291,8 @@ struct pmv_op *pmv_op_next(struct pmv_op_pool *pool, struct pmv_op *op);
 struct pmv_op *pmv_op_find(struct pmv_op_owner *owner, void *context);
 
 /*
- * pmv_op_abandon -- the endpoint was closed: take its operations from it.  The core may still
- * complete them, of which nobody hears.  No queue of the endpoint may be read meanwhile.
+ * pmv_op_abandon -- the endpoint was closed: take its operations from it.  If the core still
+ * completes them, nobody hears of that.  No queue of the endpoint may be read meanwhile.
  */
 struct pmv_op_list pmv_op_abandon(struct pmv_op_owner *owner);
 

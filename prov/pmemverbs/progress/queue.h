@@ -114,14 +114,15 @@ struct pmv_queue {
 	struct pmv_batch batch;
 	/*
 	 * Under the lock: endpoints that send.  An entry of what is no operation of ours does not
-	 * say whose it is: the first endpoint's, as no other one posts such.  NULL: that is closed.
+	 * say to which endpoint it belongs.  It is the first one's, as all others post operations
+	 * only.  NULL: that one is closed.
 	 */
 	unsigned int num_senders;
 	const struct pmv_op_owner *first_sender;
 	bool counts_reads; /* somebody else may read it: */
 	/*
-	 * By the application, if there was nothing: one that finds entries need not have the core
-	 * move more.  Written under the lock.
+	 * Those of the application that found nothing: one that finds entries need not have the
+	 * core move more.  Written under the lock.
 	 */
 	atomic_uint reads;
 
@@ -165,7 +166,7 @@ struct pmv_queue {
 	unsigned polled_arms; /* ... and nobody was about to sleep since then */
 	int64_t armed_ns;     /* a look at this time has found that somebody was, ... */
 	bool comes_back;      /* ... and so did the one before, shortly before it */
-	bool slept_on;        /* by somebody whom all that comes wakes: the thread sleeps on */
+	bool slept_on;        /* all that comes wakes somebody: the thread need not wake, too */
 	/* The thread reads it for an application that sleeps (queues.h). */
 	atomic_bool attended;
 	bool app_sleeps; /* it has begun to sleep, and has not polled since */
@@ -214,8 +215,8 @@ bool pmv_queue_add(struct pmv_queue *queue, struct pmv_comp *comp);
 
 /*
  * pmv_queue_wake -- have whoever waits look again
- * pmv_queue_raise -- the same, after an entry was put into the ready list: only who has armed the
- *   descriptor since it was raised has not seen the entry
+ * pmv_queue_raise -- the same, after an entry was put into the ready list; unless nobody has armed
+ *   the descriptor since it was last raised
  */
 void pmv_queue_wake(struct pmv_queue *queue);
 void pmv_queue_raise(struct pmv_queue *queue);
