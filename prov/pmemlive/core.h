@@ -72,7 +72,7 @@ struct core_domain {
 	int open_objects;
 	bool cut_off; /* nothing leaves or reaches this machine ... */
 	bool near;    /* ... as its own link is down */
-	/* Who listens there, if it is called: core_cm.c. */
+	/* Whoever listens there, if it is called: core_cm.c. */
 	uint32_t ip;
 	uint32_t alias; /* so much higher it sees the others' */
 	uint16_t port;  /* 0: nobody */

@@ -106,7 +106,7 @@ static int64_t bad_ns(const struct rdm_party *party, const struct rdm_op *op)
 	const struct rdm_link *link = rdm_link_of(party, op->place);
 	int64_t from = link->bad_from_ns;
 
-	/* Who has called since shortly before was still about to connect. */
+	/* Whoever has called since shortly before was still about to connect. */
 	if (party->settled[op->place] + 1 < link->harms && op->begin_ns < from &&
 	    from - op->begin_ns < CONNECT_BOUND_NS)
 		from = op->begin_ns;
@@ -130,7 +130,7 @@ void rdm_judge(const struct rdm_party *party, const struct rdm_op *op, int err)
 	const struct rdm_link *link = rdm_link_of(party, op->place);
 	bool stops = rdm_world.longest_stop_ns >= timeout_ns() * 3 / 5;
 
-	/* Who is stopped accepts nobody; and a call that was lost is repeated too late. */
+	/* Whoever is stopped accepts nobody; and a call that was lost is repeated too late. */
 	if (err == FI_ETIMEDOUT && !op->accepted &&
 	    (stops || (link->harms && timeout_ns() <= CORE_REPEAT_NS)))
 		return;

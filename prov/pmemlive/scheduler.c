@@ -23,7 +23,7 @@
 #define STEP_RANGE_NS 180
 /* It takes so long until a thread goes on that was woken. */
 #define MOST_WAKE_NS 2000
-/* Who is to keep its processor loses it after so many steps. */
+/* Whoever is to keep its processor loses it after so many steps. */
 #define KEEPS_FOR 5000
 /* If only detached threads go on for so long, nobody else ever does. */
 #define MOST_DETACHED_NS INT64_C(1000000000000)
@@ -182,7 +182,7 @@ void sched_begin(uint64_t seed)
 	sched_now_ns = INT64_C(1000000000);
 	switch_in = (uint64_t[]){2, 4, 16, 64}[sched_dice(4)];
 	priority_sides = (uint64_t[]){0, 20, 20, 100}[sched_dice(4)];
-	/* Who polls at the highest priority is not to keep the processor. */
+	/* Whoever polls at the highest priority is not to keep the processor. */
 	if (priority_sides && switch_in > 4)
 		switch_in = 4;
 	away_in = (uint64_t[]){500, 5000, 50000, UINT64_C(1) << 40}[sched_dice(4)];

@@ -31,7 +31,7 @@ void silences_choose(void)
 
 void silences_restrict(struct party *party)
 {
-	/* Who polls for seconds takes many steps. */
+	/* Whoever polls for seconds takes many steps. */
 	if (world.silences && (party->waits == WAITS_POLLING || party->waits == WAITS_COUNTER))
 		party->waits = party == &world.target ? WAITS_ASIDE : WAITS_SREAD_MS;
 }

@@ -102,7 +102,7 @@ static void choose_agents(void)
 
 static void choose_initiator(struct party *party, unsigned int number)
 {
-	/* Who sleeps in earnest comes twice. */
+	/* Whoever sleeps in earnest comes twice. */
 	static const enum waits ways[] = {WAITS_POLLING,  WAITS_SREAD,      WAITS_SREAD,
 					  WAITS_SREAD_MS, WAITS_DESCRIPTOR, WAITS_DESCRIPTOR,
 					  WAITS_COUNTER};
@@ -123,7 +123,7 @@ static void choose_initiator(struct party *party, unsigned int number)
 	    party->most_pause_ns > 1000000)
 		party->most_pause_ns = 1000000;
 	party->uses_page = world.most_sync_ns && sched_one_in(2);
-	/* Who polls while a disk hangs takes many steps. */
+	/* Whoever polls while a disk hangs takes many steps. */
 	if (party->uses_page && world.hangs && party->waits == WAITS_POLLING)
 		party->waits = WAITS_SREAD_MS;
 }
@@ -383,7 +383,7 @@ static void check_idle(struct party *party)
 	uint64_t wakes = party->process.wakes - party->wakes_before;
 	int64_t worked = party->process.worked_ns - party->worked_before_ns;
 
-	/* Who has lost the last hint of a peer without an agent's thread looks at intervals. */
+	/* Whoever has lost the last hint of a peer without an agent's thread looks at intervals. */
 	if (core_rules.nic && core_rules.loses_in)
 		return;
 	/* A descriptor that is always ready is looked at after naps. */

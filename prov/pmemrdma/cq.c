@@ -113,7 +113,7 @@ static ssize_t read_locked(struct pmr_cq *cq, char *buf, size_t count)
 	}
 	if (n)
 		return (ssize_t) n;
-	/* Who asks for no entries may want to know whether there is an error. */
+	/* Whoever asks for no entries may want to know whether there is an error. */
 	if (!count && (slot = STAILQ_FIRST(&cq->ready)) && slot->status != IBV_WC_SUCCESS)
 		return -FI_EAVAIL;
 	return ret < 0 ? ret : count ? -FI_EAGAIN : 0;

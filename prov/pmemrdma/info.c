@@ -283,7 +283,8 @@ struct fi_info *pmr_info_of_request(const struct fi_info *passive, const struct 
 	struct fi_info *info, hints = *passive;
 	char *prov_name;
 
-	/* Who listens at all devices has asked for what this one has, too, as far as it goes. */
+	/* Whoever listens at all devices has asked for what this one has, too, as far as it goes.
+	 */
 	if (!tx_fits(device, hints.tx_attr))
 		hints.tx_attr = NULL;
 	if (!rx_fits(device, hints.rx_attr))

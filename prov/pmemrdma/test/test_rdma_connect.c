@@ -195,7 +195,7 @@ Test(rdma_getinfo, demands_no_more_than_was_asked_for)
 	fi_freeinfo(hints);
 }
 
-/* Who listens at a wildcard gets what it has asked for, over whichever device it is reached. */
+/* Whoever listens at a wildcard gets what it has asked for, over whichever device it is reached. */
 Test(rdma_getinfo, another_device_keeps_what_was_asked_for)
 {
 	struct fi_info *hints = link_hints(), *passive = NULL, *info;

@@ -106,7 +106,7 @@ static int try_client(void)
 	int late = link_close_all(&fid, 1), last = link_close(&client.link);
 	bool can = pmr_flush_access(PMEMRDMA_FLUSH_PERSISTENT);
 
-	/* Who can't learn how many the peer keeps does not FLUSH. */
+	/* Whoever can't learn how many the peer keeps does not FLUSH. */
 	if (!ret)
 		cr_expect_eq(client.flushes,
 			     can && !(fake.failed && !strcmp(fake.failed, "ibv_query_qp")), "%s",

@@ -198,14 +198,14 @@ static inline bool pmv_agent_needs_calls(const struct pmv_agent *agent)
 }
 
 /*
- * pmv_agent_watch -- have the thread wake who sleeps on the queue when an acknowledgement
+ * pmv_agent_watch -- have the thread wake whoever sleeps on the queue when an acknowledgement
  * has arrived for one of its endpoints.  No core does that.  False: there is no thread.
  */
 bool pmv_agent_watch(struct pmv_agent *agent, struct pmv_queue *queue);
 
 /*
  * pmv_agent_wake_for_requests -- the calling thread has moved data: if there are requests or
- * acknowledgements among them, wake who waits for these; or look in the agent's thread's place
+ * acknowledgements among them, wake whoever waits for these; or look in the agent's thread's place
  */
 void pmv_agent_wake_for_requests(struct pmv_agent *agent);
 

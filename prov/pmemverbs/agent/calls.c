@@ -82,8 +82,8 @@ void pmv_agent_follow(struct pmv_agent *agent, const struct pmv_queue *queue)
 	/* A call that ends from here on sees who follows it. */
 	atomic_store(&agent->followed, queue);
 	/*
-	 * It may have ended, or the queue been closed, since it was looked at.  Who waits for the
-	 * descriptor may be elsewhere at any time.
+	 * It may have ended, or the queue been closed, since it was looked at.  Whoever waits for
+	 * the descriptor may be elsewhere at any time.
 	 */
 	if (!queue || !queue->slept_on || !atomic_load(&queue->sleepers))
 		prolong(agent, queue ? atomic_load(&queue->reads) : 0, pmv_clock_ns(),

@@ -82,9 +82,9 @@ enum {
 	PMV_IDLE_ATTEND_NS = 20000, /* and looks so often for applications that sleep (queues.h) */
 	PMV_IDLE_LISTEN_MOST = 64,  /* so many in one go: other mailboxes wait meanwhile */
 	/*
-	 * Who has no acknowledgement repeats its hint after so long, then after twice as long each
-	 * time, up to the second.  A lost hint costs one millisecond more, and who waits for long
-	 * sends ten a second: fewer than are forgotten (PMV_IDLE_FORGET_HINT_NS).
+	 * Whoever has no acknowledgement repeats its hint after so long, then after twice as long
+	 * each time, up to the second.  A lost hint costs one millisecond more, and whoever waits
+	 * long sends ten a second: fewer than are forgotten (PMV_IDLE_FORGET_HINT_NS).
 	 */
 	PMV_IDLE_HINT_AGAIN_NS = 1000000,
 	PMV_IDLE_LONGEST_HINT_AGAIN_NS = 100000000,
@@ -147,8 +147,8 @@ enum {
 	PMV_IDLE_EXPECT_NS = 10000000,
 	PMV_IDLE_LONGEST_EXPECT_NS = 200000000,
 	/*
-	 * Who sends so many hints without a request is not believed until one comes.  One hint is
-	 * forgotten in so much time.  Those of a sender that waits and of its agent come more
+	 * Whoever sends so many hints without a request is not believed until one comes.  One hint
+	 * is forgotten in so much time.  Those of a sender that waits and of its agent come more
 	 * rarely.
 	 */
 	PMV_IDLE_MOST_UNANSWERED = 16,
@@ -178,8 +178,8 @@ enum {
 	PMV_IDLE_MOST_IN_CALL = 64,
 
 	/*
-	 * Who waits for an acknowledgement finds out so often whether the peer is still there: a
-	 * READ is posted that fails if it is not (commit/answer.h), and sleepers wake for that.
+	 * Whoever waits for an acknowledgement finds out so often whether the peer is still there:
+	 * a READ is posted that fails if it is not (commit/answer.h), and sleepers wake for that.
 	 */
 	PMV_IDLE_LOSS_NS = 200000000,
 };
@@ -245,7 +245,7 @@ enum pmv_idle_action {
 	PMV_IDLE_PREPARE,      /* let kicks end a sleep, find the facts; then ask again */
 	PMV_IDLE_REST,         /* until a descriptor is ready, as the application polls a queue */
 	PMV_IDLE_FOLLOW,       /* the same, or until the reads of that queue are rare */
-	PMV_IDLE_SLEEP_BESIDE, /* until one is ready, or who sleeps on that queue is away */
+	PMV_IDLE_SLEEP_BESIDE, /* until one is ready, or whoever sleeps on that queue is away */
 	PMV_IDLE_SLEEP_DESCRIPTORS, /* until one is ready */
 	PMV_IDLE_SLEEP_SOCKET,      /* until a hint comes */
 	PMV_IDLE_SLEEP_KICK,        /* until a kick comes; hints are dropped meanwhile */

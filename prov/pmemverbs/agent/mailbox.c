@@ -35,7 +35,7 @@ int pmv_mailbox_open(struct pmv_mailbox *mailbox)
 		return 0;
 	ret = pmv_link_open(&mailbox->link);
 	make_seals(mailbox);
-	/* Who accepts a connection has known the peer for a while. */
+	/* Whoever accepts a connection has known the peer for a while. */
 	if (!ret && mailbox->link.connected)
 		pmv_link_make_hints(&mailbox->link);
 	return ret;

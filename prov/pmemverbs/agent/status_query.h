@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * status_query.h -- what a process that listens tells who asks, byte by byte
+ * status_query.h -- what a process that listens tells whoever asks, byte by byte
  *
  * A query is a connection request whose private data is nothing but this:
  *

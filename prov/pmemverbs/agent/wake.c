@@ -44,7 +44,7 @@ bool pmv_agent_wake_sleepers(struct pmv_agent *agent)
 			pmv_sender_hint_again(receiver->sender, now);
 			if (!all && !pmv_sender_has_ack(receiver->sender))
 				continue;
-			/* Who reads either of them posts what waits for the acknowledgement. */
+			/* Whoever reads either of them posts what waits for the acknowledgement. */
 			wake(owner->tx_queue);
 			wake(owner->rx_queue);
 		}

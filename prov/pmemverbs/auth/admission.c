@@ -40,7 +40,8 @@ uint64_t pmv_admission_now(void)
 	return (uint64_t) now.tv_sec * UINT64_C(1000000000) + (uint64_t) now.tv_nsec;
 }
 
-/* load -- with the lock.  Who has spoilt the files of a running process hears of it: once each time
+/* load -- with the lock.  Whoever has spoilt the files of a running process hears of it: once each
+ * time
  */
 static int load(char why[PMV_KEYS_WHY])
 {

@@ -14,7 +14,7 @@
  * is taken once, for PMV_TICKET_SECONDS, by the passive endpoint that gave it, and from the address
  * that got it.  It has 256 bits, so nobody guesses one.  Who sees it on its way may use it before
  * its owner does, from that address.  A false target can try one proof for each connection, with 40
- * bits; who can do that is on the path, and could take over a connection that is made.
+ * bits; whoever can do that is on the path, and could take over a connection that is made.
  */
 #ifndef PMV_TICKET_H
 #define PMV_TICKET_H

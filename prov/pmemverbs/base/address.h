@@ -22,7 +22,7 @@ void pmv_address_set_port(struct sockaddr *addr, uint16_t port);
 
 /*
  * pmv_address_scope -- of a link-local address of IPv6: the number of the interface behind which it
- * is; 0: none is named, or it is no such address.  Who has no interface has to be told of it.
+ * is; 0: none is named, or it is no such address.  If it names none, it has to be told elsewhere.
  */
 bool pmv_address_is_link_local(const struct sockaddr *addr);
 uint32_t pmv_address_scope(const struct sockaddr *addr);

@@ -19,7 +19,7 @@ int pmv_listener_guard(const struct sockaddr *own);
 
 /*
  * pmv_listener_is_silent -- was this descriptor's connection accepted there, and has nothing come
- * on it for so many ms?  False if it has an endpoint.  *peer: the address of who has made it.
+ * on it for so many ms?  False if it has an endpoint.  *peer: the address of its other end.
  */
 bool pmv_listener_is_silent(int fd, const struct sockaddr *own, unsigned int ms,
 			    struct sockaddr_storage *peer);

@@ -28,7 +28,7 @@
 enum pmv_attempt {
 	PMV_ATTEMPT_BEGUN,
 	PMV_ATTEMPT_FAILED,  /* nobody has answered */
-	PMV_ATTEMPT_REFUSED, /* by who is there, perhaps as it connects at the same time */
+	PMV_ATTEMPT_REFUSED, /* by whoever is there, perhaps as it connects at the same time */
 	PMV_ATTEMPT_OVER,    /* it is connected, or is given up */
 };
 
@@ -41,7 +41,7 @@ struct pmv_hooks_peer {
 struct pmv_hooks {
 	/* an attempt to connect to the peer */
 	void (*attempt)(const struct pmv_hooks_peer *peer, enum pmv_attempt attempt);
-	/* a connection of the domain is lost: who waits for what has no entry is to look */
+	/* a connection of the domain is lost: whoever waits for what has no entry is to look */
 	void (*lost)(const struct fid_domain *domain);
 	/* is this the write that the application is posting? */
 	bool (*is_applications)(const struct fi_rma_iov *to);

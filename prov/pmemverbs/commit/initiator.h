@@ -209,7 +209,8 @@ static inline bool pmv_initiator_count(struct pmv_initiator *ini, enum pmv_metho
 		atomic_fetch_add_explicit(&commits->by_method[method], 1, memory_order_relaxed));
 }
 
-/* pmv_initiator_lack_room -- a call returns this: who is refused may sleep until there is room */
+/* pmv_initiator_lack_room -- a call returns this: whoever is refused may sleep until there is room
+ */
 static inline ssize_t pmv_initiator_lack_room(const struct pmv_initiator *ini, ssize_t ret)
 {
 	if (ret == -FI_EAGAIN && ini->owner.tx_queue)

@@ -10,8 +10,8 @@
  * keeps others out, also in this process.
  *
  * A block whose write has failed is bad until a later write of it succeeds.  Each call writes the
- * bad blocks again, too, and succeeds only if none is left.  So who is told of success knows that
- * everything is on the disk that was to be, also what an earlier call could not write.
+ * bad blocks again, too, and succeeds only if none is left.  So whoever is told of success knows
+ * that everything is on the disk that was to be, also what an earlier call could not write.
  *
  * All of the file is written once when it is opened, if it has not been: so no later write has to
  * change what the file system keeps of it.

@@ -286,7 +286,7 @@ int pmv_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
 		ret = pmv_op_pool_init(&domain->ops, sizeof(struct pmv_run));
 	if (ret)
 		goto free;
-	/* Who answers in a target's place can try keys until his answer was looked at. */
+	/* Whoever answers in a target's place can try keys until the answer was looked at. */
 	domain->engine.draws_keys =
 		domain->keyed && pmv_admission_is_on() && fabric->core->takes_keys;
 	if (domain->engine.draws_keys)

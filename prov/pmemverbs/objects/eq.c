@@ -382,7 +382,7 @@ static ssize_t wait_in_core(struct pmv_eq *eq, int64_t left, int cancel)
 
 /*
  * let_end -- tcp looks at a connection, and sees that it was given up, only where its completions
- * are read.  Who sleeps here may read none.
+ * are read.  Whoever sleeps here may read none.
  */
 static void let_end(struct pmv_eq *eq)
 {

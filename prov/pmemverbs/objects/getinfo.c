@@ -443,7 +443,7 @@ int pmv_getinfo(uint32_t version, const char *node, const char *service, uint64_
 		goto free;
 
 	for (size_t n = 0; type != FI_EP_RDM && (core = pmv_core_next(n)); n++) {
-		/* Who layers over this makes no commits by RDMA FLUSH. */
+		/* Whoever layers over this makes no commits by RDMA FLUSH. */
 		if ((flags & PMV_INFO_CORE_ONLY) && pmv_core_wants(core))
 			continue;
 		list = ask_core(core, version, node, service, flags, complete);

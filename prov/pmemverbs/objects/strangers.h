@@ -28,8 +28,9 @@ void pmv_strangers_look(struct pmv_eq *eq);
 bool pmv_strangers_leave_room(struct pmv_eq *eq);
 
 /*
- * pmv_strangers_fill -- can no connection be accepted?  For who is about to wait for the queue's
- * descriptor, with the queue's lock.  While there was room, it looks again after 10 ms only.
+ * pmv_strangers_fill -- can no connection be accepted?  For whoever is about to wait for the
+ * queue's descriptor, with the queue's lock.  While there was room, it looks again after 10 ms
+ * only.
  */
 bool pmv_strangers_fill(struct pmv_eq *eq);
 

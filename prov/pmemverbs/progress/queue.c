@@ -150,7 +150,8 @@ static bool ends_later(struct pmv_op *op, const struct fi_cq_err_entry *entry)
 	if (!(entry->flags & FI_WRITE) || !(in_list || atomic_load(&op->quiet_write)))
 		return false;
 	pmv_op_fail(op, entry->err, entry->prov_errno);
-	/* Who took the flag meanwhile has given up the READ; behind this the operation may be gone.
+	/* Whoever took the flag meanwhile has given up the READ; behind this the operation may be
+	 * gone.
 	 */
 	return in_list || atomic_exchange(&op->quiet_write, false);
 }

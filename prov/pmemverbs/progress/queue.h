@@ -19,7 +19,7 @@
  * The descriptor, if there is one, tells of the core's events and of the ready list.
  * `armed` means that somebody may sleep on it.
  *
- * All locks of the provider, in the order in which they nest.  Who holds one may take
+ * All locks of the provider, in the order in which they nest.  Whoever holds one may take
  * only those behind it:
  *
  *   an event queue's, a counter's
@@ -171,7 +171,7 @@ struct pmv_queue {
 	atomic_bool attended;
 	bool app_sleeps; /* it has begun to sleep, and has not polled since */
 	unsigned seen_arms, attend_reads;
-	atomic_bool watched; /* the thread wakes who waits for acknowledgements */
+	atomic_bool watched; /* the thread wakes whoever waits for acknowledgements */
 };
 
 /* pmv_queue_entry_size -- of the application's entries; 0: there is no such format */
@@ -208,8 +208,8 @@ struct pmv_comp *pmv_comp_success(const struct pmv_queue *queue, const void *ent
 struct pmv_comp *pmv_comp_error(void *context, uint64_t flags, int err);
 
 /*
- * pmv_queue_add -- put an entry into the ready list and wake who waits.  False: it was dropped, as
- * the list is too long; never if it is of an operation
+ * pmv_queue_add -- put an entry into the ready list and wake whoever waits.  False: it was dropped,
+ * as the list is too long; never if it is of an operation
  */
 bool pmv_queue_add(struct pmv_queue *queue, struct pmv_comp *comp);
 
@@ -267,7 +267,7 @@ void pmv_queue_disarm(struct pmv_queue *queue, unsigned int arm);
 
 /*
  * pmv_queue_ignore -- the core's events do not make the descriptor ready any more: somebody else
- *   reads the queue, and wakes who sleeps
+ *   reads the queue, and wakes whoever sleeps
  * pmv_queue_listen -- they do again
  *
  * Both: 0 or a negative fi_errno, and nothing has changed.

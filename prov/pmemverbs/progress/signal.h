@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * signal.h -- by what a core's queue wakes who sleeps, and that it does not while nobody does
+ * signal.h -- by what a core's queue wakes whoever sleeps, and that it does not while nobody does
  *
  * A queue of libfabric's tcp has a pair of sockets in its descriptor, which is an epoll.  An entry
  * writes a byte into the pair, unless one is there.  Before 1.18 the next call that reads the queue
@@ -23,8 +23,8 @@
  *   - The agent's thread holds the pair before it asks the core whether it may sleep, and as long
  *     as it gets the queue's events.
  *
- * Who sleeps is the thread that has armed the queue: an application that has another one sleep in
- * its place, and reads meanwhile, hears only of what the network brings.
+ * The thread that has armed the queue is the one that sleeps: an application that has another one
+ * sleep in its place, and reads meanwhile, hears only of what the network brings.
  *
  * The kernel tells which sockets are in an epoll (/proc/self/fdinfo).  A new queue has nothing else
  * there; if there is anything else, or nothing is told, all stays as libfabric has it.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdm_wake.h -- who sleeps on a completion queue of RxM looks again when a connection is lost
+ * rdm_wake.h -- whoever sleeps on a completion queue of RxM looks again when a connection is lost
  *
  * RxM forgets operations with their connection (rdm_forgotten.h), and tells nobody.  If another
  * thread's call has seen the loss, such as that of RxM's own thread, a sleeper would hear of

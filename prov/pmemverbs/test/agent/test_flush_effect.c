@@ -157,7 +157,7 @@ static void write_and_sync(const struct file *file, size_t offset, size_t len, i
 
 	memset(file->at + offset, ++next, len);
 	accepted(pmv_flush->sync(file->at + offset, len));
-	/* Who writes back by himself can only make it fewer. */
+	/* Whatever else writes lines back can only make it fewer. */
 	cr_assert_leq(dirty_pages(file, offset, len), 0, "%zu bytes at %zu", len, offset);
 	expect_written(file, device, offset, len);
 }

@@ -351,7 +351,7 @@ Test(hint, shows_both_agents_that_hints_arrive)
 	pair_close(pair);
 }
 
-/* Who accepts knows the peer before it has a mailbox, and a socket. */
+/* Whoever accepts knows the peer before it has a mailbox, and a socket. */
 Test(hint, of_who_accepts_is_genuine)
 {
 	struct pair *pair = open_pair();
@@ -488,7 +488,7 @@ Test(look, trusts_a_peer_that_never_answers_and_never_asks)
 	close_pair(pair);
 }
 
-/* Who listens to no hints finds every request by looking. */
+/* Whoever listens to no hints finds every request by looking. */
 Test(look, trusts_nobody_without_listening)
 {
 	struct pair *pair = open_pair();

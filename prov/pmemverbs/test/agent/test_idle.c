@@ -57,7 +57,7 @@ static void raise_other_queue(void)
 	scene.until[0] = 0;
 }
 
-/* Who reads one queue moves nothing of another one. */
+/* Whoever reads one queue moves nothing of another one. */
 Test(idle, thread_is_woken_by_queues_that_nobody_reads)
 {
 	char buf[8];

@@ -166,7 +166,7 @@ Test(idle, thread_is_back_soon_after_a_call_also_if_it_was_kicked_just_before)
 	end_when_back(PMV_IDLE_LONGEST_AWAY_NS);
 }
 
-/* Who is to be served need not wait for a thread that wakes the other one. */
+/* Whoever is to be served need not wait for a thread that wakes the other one. */
 Test(idle, thread_is_woken_where_peers_have_asked_for_something)
 {
 	begin_beside(1, 1);

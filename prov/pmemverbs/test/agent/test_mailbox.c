@@ -376,7 +376,7 @@ Test(seals, are_the_same_whether_a_side_hears_or_speaks_first)
 	in = pmv_seal(handshake.secret, first->mailbox.link.secret, PMV_SEALED_MESSAGE);
 	cr_expect_arr_eq(&first->mailbox.receiver.message_in, &in, sizeof(in));
 
-	/* Who accepts has heard before it has anything of its own. */
+	/* Whoever accepts has heard before it has anything of its own. */
 	pmv_handshake_connect(then, &handshake);
 	accepted(pmv_mailbox_open(&then->mailbox));
 	cr_expect_neq(then->mailbox.link.secret, 0);

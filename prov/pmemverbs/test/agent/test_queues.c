@@ -236,7 +236,7 @@ Test(queues, are_raised_once_for_an_entry)
 	end(&scene);
 }
 
-/* Who polls arms nothing: no more than one system call.  Whoever does sees what has come. */
+/* Whoever polls arms nothing: no more than one system call.  Whoever does sees what has come. */
 Test(queues, that_nobody_attends_to_are_raised_for_whoever_has_armed_them)
 {
 	struct scene scene = begin();

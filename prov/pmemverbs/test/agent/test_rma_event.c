@@ -168,7 +168,7 @@ Test(rma_event, of_small_data_that_do_not_commit_comes_behind_a_write)
 	told_close(&told);
 }
 
-/* Who is told relies on all that was written before. */
+/* Whoever is told relies on all that was written before. */
 Test(rma_event, of_small_data_is_an_error_behind_some_that_were_not_stored)
 {
 	struct told told = told_open((struct pair_options){.stores = true});

@@ -124,7 +124,7 @@ Test(rma_event, of_several_peers_adds_up_for_the_region_and_not_for_the_endpoint
 	told_close(&told);
 }
 
-/* Who does not keep to the rules loses the connection; others go on. */
+/* Whoever does not keep to the rules loses the connection; others go on. */
 Test(rma_event, that_is_malformed_ends_the_connection_and_no_other)
 {
 	struct told told = told_open((struct pair_options){0});

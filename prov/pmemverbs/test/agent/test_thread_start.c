@@ -159,7 +159,7 @@ Test(start, thread_is_there_for_a_plain_peer_that_was_there_before_the_memory)
 	rig_close(rig);
 }
 
-/* Who sleeps until an acknowledgement comes looks each time whether the thread can be had. */
+/* Whoever sleeps until an acknowledgement comes looks each time whether the thread can be had. */
 Test(start, failure_is_told_once)
 {
 	struct rig *rig = open_target();

@@ -371,7 +371,7 @@ Test(admission, is_refused_by_the_client_to_what_is_not_the_target)
 	pmv_admission_free(target);
 }
 
-/* Who has the target's address, but not its key: he can't read the request. */
+/* One who has the target's address, but not its key, can't read the request. */
 Test(admission, can_not_be_granted_by_who_has_another_key)
 {
 	struct cm_data asks, says;

@@ -269,7 +269,7 @@ Test(ticket, is_of_one_length)
 	forget(&one);
 }
 
-/* Who gets them and uses none shuts himself out, until they are too old, and nobody else. */
+/* Whoever gets them and uses none is shut out until they are too old, and nobody else is. */
 Test(ticket, is_refused_to_who_has_many)
 {
 	struct both many[2], one;

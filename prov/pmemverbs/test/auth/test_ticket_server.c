@@ -311,7 +311,7 @@ Test(ticket_server, is_left_by_many_in_the_middle)
 	cr_expect_lt(count_descriptors(), before, "the port, and nothing else, is gone");
 }
 
-/* Who opens connections and says nothing loses the oldest. */
+/* Whoever opens connections and says nothing loses the oldest. */
 Test(ticket_server, serves_beside_a_flood)
 {
 	enum { FLOOD = PMV_TICKET_SERVER_MOST + 50 };

@@ -77,7 +77,7 @@ Test(commit_by_agent, that_is_fenced_fails_with_one_to_another_region_and_nobody
 	}
 }
 
-/* Who commits hears that the data before are not there.  The target's application does not. */
+/* Whoever commits hears that the data before are not there.  The target's application does not. */
 Test(commit_by_agent, behind_data_that_were_not_stored_is_not_told_of)
 {
 	struct pair *pair =

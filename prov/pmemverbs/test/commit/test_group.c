@@ -218,7 +218,7 @@ Test(cover, waits_until_the_application_looks)
 	expect_posted(rig, "R");
 	fake_complete(&rig->fake, 100);
 	rig_expect_each(rig, 1, 2, RIG_WRITTEN);
-	/* Who sleeps has looked. */
+	/* Whoever sleeps has looked. */
 	cr_assert_eq(pmv_cq_trywait(cq), 0);
 	write_some(rig, 3, 4);
 	cr_assert_eq(pmv_cq_trywait(cq), -FI_EAGAIN);

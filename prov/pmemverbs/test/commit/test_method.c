@@ -177,7 +177,7 @@ static void expect_plan(const struct config *config, const struct pmv_past *past
 			 config->attr.relaxed, config->attr.readable, past != NULL,
 			 past && past->agent, past && past->flush, past && past->ordered,
 			 cell_of(&plan), cell);
-	/* Who can't commit is told why. */
+	/* Whoever can't commit is told why. */
 	cr_expect_eq(plan.why != NULL, plan.method == PMV_METHOD_REFUSED ||
 					       plan.method == PMV_METHOD_AGENT || plan.after_agent);
 	if (plan.method == PMV_METHOD_WRITE)

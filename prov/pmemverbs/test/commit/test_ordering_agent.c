@@ -115,7 +115,7 @@ Test(fence, that_is_refused_lets_no_ordinary_commit_pass)
 	pair_close(pair);
 }
 
-/* Who was refused may have changed its mind. */
+/* Whoever was refused may have changed its mind. */
 Test(fence, that_is_given_up_keeps_nobody_waiting)
 {
 	struct pair *pair = pair_open(NULL);

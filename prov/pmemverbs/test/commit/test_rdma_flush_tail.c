@@ -103,7 +103,8 @@ Test(rdma_flush_tail, lets_nothing_pass)
 	refused_behind(pair, rig_read(pair->home, KEY_MHP, CONTEXT(2)));
 }
 
-/* Who was refused may not come back, and the application may read nothing until this is accepted.
+/* Whoever was refused may not come back, and the application may read nothing until this is
+ * accepted.
  */
 Test(rdma_flush_tail, is_not_held_up_for_ever_by_what_it_waits_for)
 {

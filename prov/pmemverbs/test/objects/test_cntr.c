@@ -407,7 +407,7 @@ Test(cntr, give_up_waiting_in_time_and_on_errors, .timeout = 20)
 	close_counted(rig, cntr);
 }
 
-/* Who waits without end for a commit of a connection that is gone would wait for ever. */
+/* Whoever waits without end for a commit of a connection that is gone would wait for ever. */
 Test(cntr, count_what_a_close_leaves_behind_as_errors)
 {
 	static const enum fake_on_close ways[] = {FAKE_CLOSE_CANCELS, FAKE_CLOSE_FORGETS};

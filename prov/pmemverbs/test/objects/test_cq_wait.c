@@ -162,7 +162,7 @@ Test(cq_wait, finds_what_others_send)
 	pair_close(pair);
 }
 
-/* Who moves a peer's data in this call, asleep or not, looks for more of them. */
+/* Whoever moves a peer's data in this call, asleep or not, looks for more of them. */
 Test(cq_wait, goes_on_after_what_was_no_entry)
 {
 	struct pair *pair = open_pair();

@@ -196,7 +196,8 @@ Test(events, of_peers_of_another_version_are_told_of_by_either_side)
 
 	stage_open(&stage);
 	cr_assert(said >= 0 && dup2(said, STDERR_FILENO) >= 0);
-	/* Who speaks the next version speaks this one.  Others can't fill the log, however many. */
+	/* Whoever speaks the next version speaks this one.  Others can't fill the log, however
+	 * many. */
 	for (int i = 0; i < 5; i++) {
 		raise_versions(&stage, FI_CONNREQ, stage.core_pep, core_request(), v + (i > 1),
 			       i > 1 ? v + 2 : v + i);

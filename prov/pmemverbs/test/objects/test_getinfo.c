@@ -417,7 +417,7 @@ Test(addresses, of_ipv6_are_looked_for_where_there_are_none_of_ipv4)
 	cr_expect_eq(formats[0], FI_FORMAT_UNSPEC);
 	cr_expect_eq(formats[1], FI_SOCKADDR_IN6);
 	cr_expect_eq(formats[2], FI_FORMAT_UNSPEC);
-	/* Who asks for a format gets no other. */
+	/* Whoever asks for a format gets no other. */
 	hints->addr_format = FI_SOCKADDR_IN;
 	asked = 0;
 	cr_assert_eq(pmv_getinfo(FI_VERSION(1, 17), "fd00::1", NULL, 0, hints, &info), -FI_ENODATA);

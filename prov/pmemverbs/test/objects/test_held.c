@@ -173,7 +173,7 @@ Test(held, receives_are_not_shared_by_an_endpoint_that_connects)
 
 	refused(fi_ep_bind(rig->ep, &srx.ep_fid.fid, 0), FI_EOPNOTSUPP);
 	cr_expect_not(pmv_to_ep(rig->ep)->srx);
-	/* Who accepts knows the peer by then. */
+	/* Whoever accepts knows the peer by then. */
 	pmv_held_release(pmv_to_ep(rig->ep));
 	accepted(fi_ep_bind(rig->ep, &srx.ep_fid.fid, 0));
 	rig_close(rig);

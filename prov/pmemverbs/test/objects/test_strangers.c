@@ -144,7 +144,8 @@ Test(strangers, end_when_no_descriptor_is_left)
 	end(&target);
 }
 
-/* Who waits for the queue's descriptor would be told again and again of who can't be accepted. */
+/* Whoever waits for the queue's descriptor would be told again and again of who can't be accepted.
+ */
 Test(strangers, are_not_waited_for_without_a_rest_while_no_descriptor_is_left)
 {
 	struct target target;

@@ -199,7 +199,7 @@ Test(rdm_cq, ends_atomics_whose_connection_was_lost)
 	expect_nothing();
 }
 
-/* Who sleeps after that read would not be woken. */
+/* Whoever sleeps after that read would not be woken. */
 Test(rdm_cq, sees_a_loss_in_the_read_in_which_it_comes)
 {
 	sent(1);
@@ -333,7 +333,7 @@ Test(rdm_cq, fails_what_waits_when_its_endpoint_is_closed_and_only_then_uses_it_
 	tell(op);
 	expect_nothing();
 	reopen(false);
-	/* Who waits for a fenced operation reads, too. */
+	/* Whoever waits for a fenced operation reads, too. */
 	pmv_rdm_cq_pull(&cq);
 	cr_expect_neq(take(2), op);
 	expect_error(1, FI_ECANCELED);

@@ -552,7 +552,7 @@ static unsigned int fail_each(struct run *run, bool pairs)
 		run_program(run, faults);
 		runs += 1 + (pairs ? fail_second(run, &faults[0]) : 0);
 		if (faults[0].kind == INJECT_MEMORY) {
-			/* Who has none may ask again at once. */
+			/* Whoever has none may ask again at once. */
 			faults[0].more = SHORTAGE;
 			run_program(run, faults);
 			faults[0].more = 0;
