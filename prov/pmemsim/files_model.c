@@ -316,13 +316,13 @@ static void close_files(struct world *world)
 	pmv_syncing_end(agent_of(world));
 }
 
-/* may_help -- the second thread only beside the first: they are alike */
-static bool may_help(const struct world *world, unsigned int other)
+/* other_may_run -- the second thread only beside the first: they are alike */
+static bool other_may_run(const struct world *world, unsigned int other)
 {
 	return pmv_syncing_waits(&agent_of(world)->syncing) && (!other || world->others[0].runs);
 }
 
-static void help(struct world *world)
+static void sync_group(struct world *world)
 {
 	struct pmv_sync_disk *disk = pmv_syncing_take_group(agent_of(world));
 
@@ -517,8 +517,8 @@ int main(int argc, char **argv)
 	files.add_spans = add_spans;
 	files.tell_used = tell_used;
 	files.close = close_files;
-	files.may_help = may_help;
-	files.help = help;
+	files.other_may_run = other_may_run;
+	files.run_other = sync_group;
 	files.check = check;
 	for (size_t i = 0; i < NUM_PROGRAMS; i++) {
 		if (checks_is_mine(number++) && checks_wants(programs[i].name))

@@ -229,7 +229,7 @@ static size_t steps(void *arg, struct hw_step *list)
 	count += poll_steps(world, &world->home, STEP_POLL, list + count);
 	count += poll_steps(world, &world->away, STEP_TARGET, list + count);
 	for (unsigned int i = 0; i < world->app->others; i++) {
-		if (world->others[i].runs || world->app->may_help(world, i))
+		if (world->others[i].runs || world->app->other_may_run(world, i))
 			list[count++] = (struct hw_step){.kind = STEP_OTHER, .at = (uint8_t) i};
 	}
 	for (unsigned int i = 0; i < world->config.num_eps; i++) {

@@ -92,7 +92,7 @@ static void cpu_flush(const void *addr, size_t len)
 	hw_flush(world_current->sim->hw, addr, len);
 }
 
-static void settle_debts(void)
+static void do_what_is_due(void)
 {
 	if (world_current->drain_due)
 		hw_drain(world_current->sim->hw);
@@ -118,7 +118,7 @@ static void cpu_store(void *to, const void *from, size_t len)
 	hw_store(world_current->sim->hw, to, from, len);
 	if (world_mutates(MUTATION_STORE_TOO_SOON)) {
 		world_pause("waits for what was to be durable before");
-		settle_debts();
+		do_what_is_due();
 	}
 }
 
@@ -263,7 +263,7 @@ static void look(struct world *world)
 	pmv_agent_progress(&pmv_to_domain(world->away.domain)->agent);
 }
 
-/* syncs_beside -- other threads carry out what needs the disk, and owe it */
+/* syncs_beside -- other threads carry out what needs the disk, and do what is due */
 static bool syncs_beside(const struct world *world)
 {
 	return pmv_to_domain(world->away.domain)->agent.syncing.begun;
@@ -273,7 +273,7 @@ void world_run_agent(struct world *world)
 {
 	world->agent.body = look;
 	if (!world->agent.runs && !syncs_beside(world))
-		settle_debts();
+		do_what_is_due();
 	run(world, &world->agent);
 }
 
@@ -285,8 +285,8 @@ void world_run_target(struct world *world)
 
 void world_run_other(struct world *world, unsigned int other)
 {
-	world->others[other].body = world->app->help;
+	world->others[other].body = world->app->run_other;
 	if (!world->others[other].runs && syncs_beside(world))
-		settle_debts();
+		do_what_is_due();
 	run(world, &world->others[other]);
 }

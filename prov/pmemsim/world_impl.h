@@ -54,7 +54,7 @@ struct world_app {
 	uint64_t transmit; /* flags of a queue for what is posted */
 	/* poll_away has a thread: it may world_pause, and is called again when it has returned */
 	bool threaded;
-	unsigned int others; /* more threads, which help is for; threaded, too */
+	unsigned int others; /* more threads, which run_other is for; threaded, too */
 	/*
 	 * Fills the target's memory, and says with hw_memory what of it persists.  NULL: zeros, and
 	 * all of it.
@@ -72,9 +72,9 @@ struct world_app {
 	void (*post)(struct world *world);
 	void (*poll_home)(struct world *world);
 	void (*poll_away)(struct world *world);
-	/* help: one of them; may_help: it would find something to do */
-	bool (*may_help)(const struct world *world, unsigned int other);
-	void (*help)(struct world *world);
+	/* run_other: what one of `others` does; other_may_run: it would find something to do */
+	bool (*other_may_run)(const struct world *world, unsigned int other);
+	void (*run_other)(struct world *world);
 	const char *(*check)(void *world, bool final); /* as explore_world's */
 	bool (*is_over)(void *world);                  /* NULL, or as explore_world's */
 	void (*describe_post)(const struct world *world, char *buf, size_t len);
