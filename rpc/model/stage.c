@@ -521,14 +521,14 @@ static void poll_away(struct world *world)
 
 /* A thread of the pool */
 
-static bool may_help(const struct world *world, unsigned int other)
+static bool other_may_run(const struct world *world, unsigned int other)
 {
 	(void) other;
 	return stage_of(world)->server.pool.first;
 }
 
-/* help -- one call: as execute_calls in pool.c, which does not come to an end */
-static void help(struct world *world)
+/* run_other -- one call: as execute_calls in pool.c, which does not come to an end */
+static void run_other(struct world *world)
 {
 	struct stage *stage = stage_of(world);
 	struct rpc_pool *pool = &stage->server.pool;
@@ -595,6 +595,6 @@ const struct world_app stage_app = {
 	.describe_post = describe_post,
 	/* Without a pool nothing is ever queued for them. */
 	.others = POOL,
-	.may_help = may_help,
-	.help = help,
+	.other_may_run = other_may_run,
+	.run_other = run_other,
 };
