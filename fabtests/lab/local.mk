@@ -19,6 +19,7 @@ EXTRA_DIST += \
 	%D%/guest/common.sh \
 	%D%/guest/cxl \
 	%D%/guest/debian13 \
+	%D%/guest/demos \
 	%D%/guest/eadr \
 	%D%/guest/files \
 	%D%/guest/keys.sh \

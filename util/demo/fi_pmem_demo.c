@@ -7,22 +7,19 @@
  * are durable, and at no time does the tail point past a record that is not.
  *
  * As an example it calls libfabric itself, and shares no code with other programs here.
+ * demo_log.c has the log, and the memory that it lies in.
  *
  *   fi_pmem_demo -M /dev/dax0.0          on the machine with the memory
  *   fi_pmem_demo -n 1000 target.example  on the other one
  */
 #include <argp.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <netdb.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,27 +31,19 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
+#include "demo_log.h"
+
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #else
 #define PACKAGE_VERSION "(unknown version)"
 #endif
 
-#define RECORD_SIZE 64
 #define DEFAULT_PORT "7471"
 #define DEFAULT_RECORDS 1000 /* the help says so */
-#define MAX_RECORDS (LOG_SIZE / RECORD_SIZE - 1)
-#define LOG_SIZE ((size_t) 2 << 20) /* devdax is mapped in units of 2 MiB */
 #define EVENT_TIMEOUT_MS 10000
 #define TRIES_PER_LOOK 4096
 #define COMPLETION_TIMEOUT_NS INT64_C(30000000000)
-
-/* The log: its tail, then the records. */
-struct log {
-	uint64_t tail; /* records that count */
-	char padding[RECORD_SIZE - sizeof(uint64_t)];
-	char record[MAX_RECORDS][RECORD_SIZE];
-};
 
 /* What the target tells the initiator when it accepts the connection. */
 struct lease {
@@ -65,6 +54,9 @@ struct lease {
 struct side {
 	const char *host; /* whom to connect to; NULL at the target */
 	const char *port;
+	const char *path; /* of the target's log; NULL: none */
+	struct log_memory memory;
+	bool tells; /* the initiator, of each record */
 	struct fi_info *info;
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
@@ -228,90 +220,10 @@ static int open_endpoint(struct side *side, struct fi_info *info)
 
 /* The target */
 
-/* open_log -- a file is made; what is missing in /dev is a device, and no file replaces it */
-static int open_log(const char *path)
-{
-	int fd = open(path, O_RDWR);
-	char *copy, *dir;
-	bool in_dev;
-
-	if (fd >= 0 || errno != ENOENT)
-		return fd;
-	copy = strdup(path);
-	dir = copy ? realpath(dirname(copy), NULL) : NULL;
-	in_dev = dir && (!strcmp(dir, "/dev") || !strncmp(dir, "/dev/", 5));
-	free(copy);
-	free(dir);
-	if (!in_dev)
-		return open(path, O_RDWR | O_CREAT, 0600);
-	fprintf(stderr, "No file is made below /dev: name a device that is there, or a file on a "
-			"disk.\n");
-	errno = ENODEV;
-	return -1;
-}
-
-/* keep_log -- a power failure leaves the file, all of it, and its name */
-static int keep_log(const char *path, int fd)
-{
-	char *real = realpath(path, NULL);
-	int dir = real ? open(dirname(real), O_RDONLY | O_DIRECTORY) : -1;
-	struct stat st;
-	bool bad = dir < 0 || fstat(fd, &st);
-
-	/* A hole could find the disk full when it is written. */
-	if (!bad && S_ISREG(st.st_mode))
-		bad = (errno = posix_fallocate(fd, 0, LOG_SIZE)) || fsync(fd) || fsync(dir);
-	if (dir >= 0)
-		close(dir);
-	free(real);
-	return bad ? -1 : 0;
-}
-
-static struct log *map_log(const char *path)
-{
-	int fd = path ? open_log(path) : -1, kind = path ? 0 : MAP_ANONYMOUS;
-	bool good = !path || (fd >= 0 && !keep_log(path, fd));
-	struct log *log = MAP_FAILED;
-
-	/* MAP_SYNC where it is to be had: then no msync is needed. */
-	if (path && good)
-		log = mmap(NULL, LOG_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | MAP_SYNC,
-			   fd, 0);
-	if (good && log == MAP_FAILED)
-		log = mmap(NULL, LOG_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | kind, fd, 0);
-	if (fd >= 0)
-		close(fd);
-	return log == MAP_FAILED ? NULL : log;
-}
-
-static void expected_record(char *record, uint64_t number)
-{
-	memset(record, 0, RECORD_SIZE);
-	snprintf(record, RECORD_SIZE, "record %" PRIu64 ", written by the initiator", number);
-}
-
-static int check_log(const struct log *log)
-{
-	char expected[RECORD_SIZE];
-
-	if (log->tail > MAX_RECORDS) {
-		printf("target: the tail is %" PRIu64 ", more than the log holds\n", log->tail);
-		return 1;
-	}
-	for (uint64_t i = 0; i < log->tail; i++) {
-		expected_record(expected, i);
-		if (memcmp(log->record[i], expected, RECORD_SIZE)) {
-			printf("target: record %" PRIu64 " is not what was written\n", i);
-			return 1;
-		}
-	}
-	printf("target: the log has %" PRIu64 " records, all of them whole\n", log->tail);
-	return 0;
-}
-
 /* serve -- lend the memory to one initiator; the target's program has nothing else to do */
-static int serve(struct side *side, struct log *log)
+static int serve(struct side *side)
 {
+	struct log *log;
 	struct fi_cq_msg_entry entry;
 	struct lease lease;
 	struct event event;
@@ -319,6 +231,14 @@ static int serve(struct side *side, struct log *log)
 
 	if (wait_event(side, FI_CONNREQ, &event, -1) || open_endpoint(side, event.cm.info))
 		return 1;
+	ret = log_open(&side->memory, side->domain, side->path);
+	if (ret) {
+		fail(side->path, ret);
+		fprintf(stderr, "FI_LOG_LEVEL=warn says why.\n");
+		return 1;
+	}
+	log = side->memory.log;
+	log->tail = 0;
 	ret = fi_mr_reg(side->domain, log, LOG_SIZE, FI_REMOTE_WRITE, 0, 0, FI_PMEM, &side->mr,
 			NULL);
 	if (ret) {
@@ -342,12 +262,11 @@ static int serve(struct side *side, struct log *log)
 		fi_cq_read(side->cq, &entry, 1);
 		ret = fi_eq_read(side->eq, &event.type, event.room, sizeof(event.room), 0);
 	} while (ret == -FI_EAGAIN);
-	return check_log(log);
+	return log_check(log);
 }
 
-static int listen_and_serve(struct side *side, struct log *log)
+static int listen_and_serve(struct side *side)
 {
-	log->tail = 0;
 	if (open_fabric(side))
 		return 1;
 	DO(fi_passive_ep(side->fabric, side->info, &side->pep, NULL));
@@ -355,7 +274,7 @@ static int listen_and_serve(struct side *side, struct log *log)
 	DO(fi_listen(side->pep));
 	printf("target: waiting on port %s\n", side->port);
 	fflush(stdout);
-	return serve(side, log);
+	return serve(side);
 }
 
 /* The initiator */
@@ -426,7 +345,7 @@ static int wait_commit(struct side *side)
 
 static int append(struct side *side, const struct lease *lease, struct log *log, uint64_t number)
 {
-	expected_record(log->record[number], number);
+	log_record(log->record[number], number);
 	log->tail = number + 1;
 	return write_at(side, lease, log, log->record[number], RECORD_SIZE, 0) ||
 	       write_at(side, lease, log, &log->tail, sizeof(log->tail),
@@ -468,6 +387,10 @@ static int append_all(struct side *side, const struct lease *lease, struct log *
 		took[i] = -now_ns();
 		ret = append(side, lease, log, i);
 		took[i] += now_ns();
+		if (!ret && side->tells) {
+			printf("durable: %" PRIu64 " records\n", i + 1);
+			fflush(stdout);
+		}
 	}
 	if (!ret) {
 		qsort(took, records, sizeof(*took), by_value);
@@ -480,8 +403,9 @@ static int append_all(struct side *side, const struct lease *lease, struct log *
 	return ret;
 }
 
-static int connect_and_append(struct side *side, struct log *log, uint64_t records)
+static int connect_and_append(struct side *side, uint64_t records)
 {
+	struct log *log = side->memory.log;
 	struct event event;
 	struct lease lease;
 
@@ -502,7 +426,7 @@ static int connect_and_append(struct side *side, struct log *log, uint64_t recor
 
 struct choices {
 	struct side side;
-	const char *path;
+	const char *check;
 	uint64_t records;
 };
 
@@ -510,11 +434,13 @@ enum { OPT_VERSION = 256 };
 
 static const struct argp_option options[] = {
 	{NULL, 'M', "PATH", 0,
-	 "the log: a file, which is made, or a /dev/dax device; 2 MiB of it (default: memory of "
-	 "this process)",
+	 "the log: a file, which is made, or a /dev/dax device; 2 MiB of it; direct:FILE: memory "
+	 "with that file behind it, for any NIC (default: memory of this process)",
 	 0},
+	{NULL, 'c', "FILE", 0, "only check the log in this file", 0},
 	{NULL, 'P', "PORT", 0, "of the target, 1 to 65535 (default: " DEFAULT_PORT ")", 0},
 	{NULL, 'n', "COUNT", 0, "records of 64 bytes to append, 1 to 32767 (default: 1000)", 0},
+	{NULL, 'v', NULL, 0, "tell of each record when it is durable", 0},
 	{"help", 'h', NULL, 0, "this text", -1},
 	{"version", OPT_VERSION, NULL, 0, "the version of pmemverbs", -1},
 	{0},
@@ -545,7 +471,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		choices->side.port = arg;
 		return number(key, arg, UINT16_MAX) ? 0 : EINVAL;
 	case 'M':
-		choices->path = arg;
+		choices->side.path = arg;
+		return 0;
+	case 'c':
+		choices->check = arg;
+		return 0;
+	case 'v':
+		choices->side.tells = true;
 		return 0;
 	case 'n':
 		choices->records = number(key, arg, MAX_RECORDS);
@@ -562,7 +494,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		choices->side.host = arg;
 		return 0;
 	case ARGP_KEY_END:
-		return choices->side.host && choices->path ? EINVAL : 0;
+		return choices->side.host && choices->side.path ? EINVAL : 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
@@ -580,21 +512,21 @@ static const struct argp argp = {
 int main(int argc, char **argv)
 {
 	struct choices choices = {.side = {.port = DEFAULT_PORT}, .records = DEFAULT_RECORDS};
-	struct log *log;
+	struct side *side = &choices.side;
 	int ret;
 
 	if (argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &choices)) {
 		fprintf(stderr, "one HOST, or -M; fi_pmem_demo --help tells the options\n");
 		return 2;
 	}
-	log = map_log(choices.path);
-	if (!log) {
-		perror(choices.path ? choices.path : "mmap");
+	if (choices.check)
+		return log_check_file(choices.check);
+	if (log_map(&side->memory, side->path)) {
+		perror(side->path ? side->path : "mmap");
 		return EXIT_FAILURE;
 	}
-	ret = choices.side.host ? connect_and_append(&choices.side, log, choices.records)
-				: listen_and_serve(&choices.side, log);
-	close_side(&choices.side);
-	munmap(log, LOG_SIZE);
+	ret = side->host ? connect_and_append(side, choices.records) : listen_and_serve(side);
+	close_side(side);
+	log_close(&side->memory);
 	return ret;
 }
