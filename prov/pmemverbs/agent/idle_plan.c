@@ -240,6 +240,16 @@ static enum pmv_idle_action rest(struct pmv_idle_plan *plan, const struct pmv_id
 	return PMV_IDLE_FOLLOW;
 }
 
+/*
+ * renew_patience -- no descriptor is ready.  But that of a queue that is polled was not looked at:
+ * whoever naps where a receive is missing reads it often for a moment, and it is ready again.
+ */
+static void renew_patience(struct pmv_idle_plan *plan, const struct pmv_idle_facts *facts)
+{
+	if (!facts->polled || plan->sleep_ns >= PMV_IDLE_LONGEST_SLEEP_NS)
+		plan->patience = PMV_IDLE_MOST_PATIENCE;
+}
+
 /* choose_sleep -- *ns: how long, if it is one */
 static enum pmv_idle_action choose_sleep(struct pmv_idle_plan *plan,
 					 const struct pmv_idle_facts *facts, int64_t now,
@@ -256,7 +266,7 @@ static enum pmv_idle_action choose_sleep(struct pmv_idle_plan *plan,
 	if (facts->descriptors == PMV_DESCRIPTORS_UNKNOWN)
 		return sleep_on_socket(plan, facts, now, ns);
 	if (facts->descriptors == PMV_DESCRIPTORS_QUIET) {
-		plan->patience = PMV_IDLE_MOST_PATIENCE;
+		renew_patience(plan, facts);
 		*ns = sleep_of_events(plan, facts);
 	} else {
 		if (++plan->calls < plan->patience)

@@ -385,6 +385,20 @@ Test(idle_plan, patience_with_a_descriptor_that_stays_ready_falls)
 	cr_expect_eq(plan.patience, 2048);
 }
 
+/* Its descriptor is not looked at meanwhile. */
+Test(idle_plan, patience_is_renewed_by_a_queue_that_is_polled_for_more_than_a_moment)
+{
+	const struct pmv_idle_facts polled = {IN_CALLS, .polled = 1};
+	struct pmv_idle_plan plan = plan_before(&(struct before){.patience = 8, LATER});
+
+	for (int64_t ns = 20 * US; ns < 700 * US; ns *= 2) {
+		cr_expect_eq(sleep_once(&plan, &polled, PMV_IDLE_SLEPT), ns);
+		cr_expect_eq(plan.patience, 8);
+	}
+	sleep_once(&plan, &polled, PMV_IDLE_SLEPT);
+	cr_expect_eq(plan.patience, 2048);
+}
+
 Test(idle_plan, forged_hints_are_ignored_and_then_all_is_searched)
 {
 	struct pmv_idle_facts facts = {0};
