@@ -64,14 +64,13 @@ static int want_agent(struct pmv_ep *ep)
 	return ret;
 }
 
-static ssize_t recv_msg(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags)
+/* track_recv -- where peers may commit messages */
+static ssize_t track_recv(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
 	struct pmv_receive_tracker *receives = &ep->receives;
 	struct pmv_regions *regions = &ep->domain->agent.regions;
 	ssize_t ret;
 
-	if (!atomic_load_explicit(&receives->on, memory_order_relaxed))
-		return post_recv(ep, msg, flags);
 	/* From now on a peer may commit something, and be it to volatile memory. */
 	ret = want_agent(ep);
 	if (ret)
@@ -93,6 +92,19 @@ static ssize_t recv_msg(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t fl
 		pmv_receive_tracker_add(receives, regions, msg->msg_iov,
 					pmv_setting.agent == PMV_AGENT_OFF ? 0 : msg->iov_count);
 	pthread_mutex_unlock(&receives->lock);
+	return ret;
+}
+
+/*
+ * recv_msg -- tcp 2.1 takes a message that has waited for a receive, and all behind it: requests,
+ * too, and the receive may have no entry that somebody wakes up for
+ */
+static ssize_t recv_msg(struct pmv_ep *ep, const struct fi_msg *msg, uint64_t flags)
+{
+	bool tracks = atomic_load_explicit(&ep->receives.on, memory_order_relaxed);
+	ssize_t ret = tracks ? track_recv(ep, msg, flags) : post_recv(ep, msg, flags);
+
+	pmv_agent_nudge(&ep->domain->agent);
 	return ret;
 }
 
