@@ -31,6 +31,12 @@ static int64_t timeout_ns(void)
 	return rdm_world.timeout_s * RDM_SECOND_NS;
 }
 
+/* least_silence_ns -- after which somebody may be given up */
+static int64_t least_silence_ns(void)
+{
+	return timeout_ns() * 3 / 5;
+}
+
 /* silent_ns -- until a connection that is silent is given up: the last probe was answered */
 static int64_t silent_ns(void)
 {
@@ -118,6 +124,16 @@ static int64_t bad_ns(const struct rdm_party *party, const struct rdm_op *op)
 	return link->bad_to_ns - link->bad_from_ns;
 }
 
+/* is_given_up -- may the connection, which another one has not replaced yet, have been so before? */
+static bool is_given_up(const struct rdm_party *party, const struct rdm_op *op)
+{
+	uint64_t known = party->settled[op->place] > party->born[op->place]
+				 ? party->settled[op->place]
+				 : party->born[op->place];
+
+	return op->accepted && known < rdm_link_of(party, op->place)->gone_harms;
+}
+
 bool rdm_is_there(const struct rdm_party *party, const struct rdm_op *op)
 {
 	const struct rdm_link *link = rdm_link_of(party, op->place);
@@ -128,7 +144,7 @@ bool rdm_is_there(const struct rdm_party *party, const struct rdm_op *op)
 void rdm_judge(const struct rdm_party *party, const struct rdm_op *op, int err)
 {
 	const struct rdm_link *link = rdm_link_of(party, op->place);
-	bool stops = rdm_world.longest_stop_ns >= timeout_ns() * 3 / 5;
+	bool stops = rdm_world.longest_stop_ns >= least_silence_ns();
 
 	/* Whoever is stopped accepts nobody; and a call that was lost is repeated too late. */
 	if (err == FI_ETIMEDOUT && !op->accepted &&
@@ -139,7 +155,8 @@ void rdm_judge(const struct rdm_party *party, const struct rdm_op *op, int err)
 	/* What was lost is told by the next commit, which may come late. */
 	if (!link->harms)
 		sched_fail("a connection is said to be lost");
-	if (err == FI_ETIMEDOUT && bad_ns(party, op) < timeout_ns() * 3 / 5 && !stops)
+	if (err == FI_ETIMEDOUT && bad_ns(party, op) < least_silence_ns() && !stops &&
+	    !is_given_up(party, op))
 		sched_fail("a peer is given up that was there");
 }
 
@@ -177,12 +194,15 @@ static void turn_bad(struct rdm_link *link, bool silent)
 		link->bad_since_ns = sched_now_ns;
 	if (!link->bad_to_ns || sched_now_ns - link->bad_to_ns > CONNECT_BOUND_NS)
 		link->bad_from_ns = sched_now_ns;
+	link->bad_harms = link->harms;
 	link->silent = silent;
 }
 
 static void turn_good(struct rdm_link *link, bool silent)
 {
 	(void) silent;
+	if (sched_now_ns - link->bad_from_ns >= least_silence_ns())
+		link->gone_harms = link->bad_harms;
 	harm(link);
 	link->bad_to_ns = sched_now_ns;
 	link->bad_since_ns = 0;

@@ -130,6 +130,8 @@ void rdm_open(int place)
 		 place == RDM_TARGET ? "target" : "home", rdm_world.num_lives - 1);
 	party->process.pid = 100 + rdm_world.num_lives;
 	party->place = place;
+	for (int i = 0; i < rdm_world.num_places; i++)
+		party->born[i] = rdm_link_of(party, i)->harms;
 	choose_application(party);
 	core_open(&party->core);
 	party->core.ip = ip_of(place);

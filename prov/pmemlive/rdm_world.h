@@ -72,7 +72,8 @@ struct rdm_party {
 	bool killed;
 	uint64_t ended;
 	uint64_t failed_in_a_row;     /* while its peers were there */
-	uint64_t settled[RDM_PLACES]; /* behind so many harms an operation has succeeded */
+	uint64_t born[RDM_PLACES];    /* it has begun behind so many harms */
+	uint64_t settled[RDM_PLACES]; /* and an operation has succeeded behind so many */
 	/* While all are idle. */
 	uint64_t wakes_before;
 	int64_t worked_before_ns;
@@ -86,6 +87,8 @@ struct rdm_link {
 	int64_t bad_from_ns, bad_to_ns;
 	int64_t harmed_ns; /* the last harm */
 	uint64_t harms;
+	/* That many when it began, and when the last one began that was long enough to give up. */
+	uint64_t bad_harms, gone_harms;
 };
 
 struct rdm_world {
