@@ -97,8 +97,11 @@ static void choose_agents(void)
 		world.most_sync_ns = 100000;
 }
 
-/* So many operations, one behind the other, end in the time of one. */
-#define MOST_IN_TURN 6
+/* So many messages, one behind the other, are on their way in the time of an operation. */
+#define MOST_IN_TURN 12
+/* Of an operation, at most; and of one that the target is told of. */
+#define MESSAGES 2
+#define MESSAGES_OF_EVENT 3
 
 static void choose_initiator(struct party *party, unsigned int number)
 {
@@ -106,6 +109,8 @@ static void choose_initiator(struct party *party, unsigned int number)
 	static const enum waits ways[] = {WAITS_POLLING,  WAITS_SREAD,      WAITS_SREAD,
 					  WAITS_SREAD_MS, WAITS_DESCRIPTOR, WAITS_DESCRIPTOR,
 					  WAITS_COUNTER};
+	unsigned int most_in_turn =
+		MOST_IN_TURN / (world.events ? MESSAGES_OF_EVENT : MESSAGES);
 
 	snprintf(party->process.name, sizeof(party->process.name), "home%u", number);
 	party->waits = ways[sched_dice(sizeof(ways) / sizeof(ways[0]))];
@@ -115,8 +120,8 @@ static void choose_initiator(struct party *party, unsigned int number)
 	party->watches = sched_one_in(2);
 	party->depth = (unsigned int[]){1, 3, WORLD_DEPTH}[sched_dice(3)];
 	/* Where one message is on its way at a time, each may cost both ends their processor. */
-	if (core_rules.socket == 1 && party->depth > MOST_IN_TURN)
-		party->depth = MOST_IN_TURN;
+	if (core_rules.socket == 1 && party->depth > most_in_turn)
+		party->depth = most_in_turn;
 	party->most_pause_ns = (int64_t[]){0, 100000, 5000000, 400000000}[sched_dice(4)];
 	/* Whoever never sleeps takes many steps; tcp 1.17 lets nobody sleep who lacks a receive. */
 	if ((!sleeps() || (world.sends && !core_rules.nic && !core_rules.moves_all)) &&
