@@ -61,6 +61,7 @@ struct core_socket {
 	int64_t resend_ns, backoff_ns; /* when it is sent again; or SCHED_NEVER */
 	int64_t probe_ns, answer_ns;   /* the next probe; when the last one is answered */
 	unsigned int resends, probes;
+	int64_t looked_ns; /* when somebody has asked the kernel how it is */
 };
 
 struct core_domain {

@@ -75,11 +75,28 @@ static bool take(struct rdm_party *party, const struct fi_cq_entry *entries, ssi
 	return ret > 0;
 }
 
-/* rest -- between two looks of who polls: longer and longer, as each look takes many steps */
+static uint64_t harms_of(const struct rdm_party *party)
+{
+	uint64_t harms = 0;
+
+	for (int i = 1; i < rdm_world.num_places; i++)
+		harms += rdm_link_of(party, i)->harms;
+	return harms;
+}
+
+/*
+ * rest -- between two looks of who polls: longer and longer, as each look takes many steps; but of
+ * the receives of a connection that is lost RxM takes one a look
+ */
 static void rest(struct rdm_party *party)
 {
-	unsigned int longer = party->rests++ / RESTS_ALIKE;
+	uint64_t harms = harms_of(party);
+	unsigned int longer;
 
+	if (harms != party->seen_harms)
+		party->rests = 0;
+	party->seen_harms = harms;
+	longer = party->rests++ / RESTS_ALIKE;
 	sched_sleep(sched_between(1000, INT64_C(200000)
 						<< (longer < MOST_LONGER ? longer : MOST_LONGER)));
 }

@@ -124,7 +124,8 @@ static int64_t bad_ns(const struct rdm_party *party, const struct rdm_op *op)
 	return link->bad_to_ns - link->bad_from_ns;
 }
 
-/* is_given_up -- may the connection, which another one has not replaced yet, have been so before? */
+/* is_given_up -- may the connection, which another one has not replaced yet, have been so before?
+ */
 static bool is_given_up(const struct rdm_party *party, const struct rdm_op *op)
 {
 	uint64_t known = party->settled[op->place] > party->born[op->place]

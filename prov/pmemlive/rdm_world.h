@@ -57,7 +57,8 @@ struct rdm_party {
 	struct fid_ep *ep;
 	struct fid_mr *mr;
 	char *memory;
-	unsigned int rests; /* of who polls, since something was there */
+	unsigned int rests;  /* of who polls, since something was there */
+	uint64_t seen_harms; /* when it rested last */
 	char received[64];
 	fi_addr_t peers[RDM_PLACES];
 	enum waits waits;

@@ -21,6 +21,7 @@
 /* Data are sent again after so long, and then after twice as long each time. */
 #define FIRST_RESEND_NS INT64_C(200000000)
 #define LAST_RESEND_NS INT64_C(120000000000)
+#define LEAST_LOOK_NS INT64_C(100000000)
 
 /* Sockets */
 
@@ -260,6 +261,14 @@ static void tell_info(struct core_ep *ep, struct tcp_info *info)
 		info->tcpi_state = TCP_SYN_SENT;
 }
 
+/* count_look -- into a socket: it costs a wake-up, of which there are ten a second at most */
+static void count_look(struct core_socket *socket)
+{
+	if (socket->looked_ns && sched_now_ns - socket->looked_ns < LEAST_LOOK_NS)
+		sched_fail("a socket is looked at again and again");
+	socket->looked_ns = sched_now_ns;
+}
+
 int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
 {
 	struct core_ep *ep;
@@ -273,6 +282,7 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
 		return -1;
 	}
 	if (level == IPPROTO_TCP && name == TCP_INFO) {
+		count_look(&ep->socket);
 		tell_info(ep, value);
 	} else if (level == SOL_SOCKET && name == SO_COOKIE) {
 		memcpy(value, &ep->socket.cookie, sizeof(ep->socket.cookie));

@@ -58,7 +58,8 @@ static void choose_notices(bool serves)
 	if (world.reads_late)
 		world.target_size = 2;
 	world.events = !world.unread && !world.elsewhere && !world.plain &&
-		       pmv_setting.agent != PMV_AGENT_PROGRESS && sched_one_in(3);
+		       pmv_setting.agent != PMV_AGENT_PROGRESS &&
+		       sched_one_in(world.reads_late ? 1 : 3);
 	/* Those of connections that end are lost, and others wait behind a message, or a link. */
 	world.immediates = world.notices && reads && !core_rules.nic && !world.sends &&
 			   !world.reopens && !world.silences && sched_one_in(2);
@@ -109,8 +110,7 @@ static void choose_initiator(struct party *party, unsigned int number)
 	static const enum waits ways[] = {WAITS_POLLING,  WAITS_SREAD,      WAITS_SREAD,
 					  WAITS_SREAD_MS, WAITS_DESCRIPTOR, WAITS_DESCRIPTOR,
 					  WAITS_COUNTER};
-	unsigned int most_in_turn =
-		MOST_IN_TURN / (world.events ? MESSAGES_OF_EVENT : MESSAGES);
+	unsigned int most_in_turn = MOST_IN_TURN / (world.events ? MESSAGES_OF_EVENT : MESSAGES);
 
 	snprintf(party->process.name, sizeof(party->process.name), "home%u", number);
 	party->waits = ways[sched_dice(sizeof(ways) / sizeof(ways[0]))];
@@ -180,6 +180,9 @@ void world_choose(void)
 	choose_naps();
 	choose_agents();
 	world.shares = world.sends && !world.naps && !pmv_setting.commit_all && sched_one_in(3);
+	/* Only in tcp 2.1 whoever posts one moves data. */
+	world.posts = world.sends && !world.shares && core_rules.moves_all && !core_rules.nic &&
+		      sched_one_in(2);
 	world.shared = (enum receives) sched_dice(RECEIVES_KINDS);
 	world.chains =
 		!pmv_setting.commit_all && !world.elsewhere && !world.plain && sched_one_in(3);
@@ -220,8 +223,9 @@ void world_describe(void)
 	if (world.chains)
 		puts("others are chains");
 	if (world.sends)
-		puts(world.shares ? "some operations are messages, to a shared context"
-				  : "some operations are messages");
+		puts(world.shares  ? "some operations are messages, to a shared context"
+		     : world.posts ? "some operations are messages; receives come at any time"
+				   : "some operations are messages");
 	printf("the target: %s%s; syncs of up to %.3f ms\n", names[world.target.waits],
 	       world.elsewhere ? "; is elsewhere behind fi_trywait"
 	       : world.unread  ? "; reads no notices"

@@ -171,6 +171,7 @@ struct world {
 	bool reopens;     /* applications close connections, and open others */
 	bool sends;       /* some operations are messages */
 	bool shares;      /* ... that all connections receive from one context */
+	bool posts;       /* ... whose receives another thread posts, at any time */
 	enum receives shared;
 	bool called; /* peers that know nothing of the provider come and go */
 	bool chains; /* others are chains */
