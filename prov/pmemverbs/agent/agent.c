@@ -13,7 +13,6 @@
 
 #include "agent/receiver.h"
 #include "agent/service.h"
-#include "agent/writeback.h"
 #include "progress/queue.h"
 #include "progress/unread.h"
 

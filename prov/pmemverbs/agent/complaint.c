@@ -7,7 +7,6 @@
 #include <rdma/fi_cm.h>
 
 #include "agent/link.h"
-#include "base/address.h"
 #include "engine/engine.h"
 
 /* A person reads the log, and a peer can cause any number of complaints. */

@@ -2,7 +2,6 @@
 /* link.c -- blocks of memory, and what is posted to the peer's; link.h says what for */
 #include "agent/link.h"
 
-#include <string.h>
 #include <sys/random.h>
 
 #include <rdma/fi_errno.h>

@@ -2,8 +2,6 @@
 /* rma_event.c -- events of what peers write here; rma_event.h has the rules */
 #include "agent/rma_event.h"
 
-#include <stdlib.h>
-
 #include <rdma/fi_errno.h>
 
 #include "agent/region.h"

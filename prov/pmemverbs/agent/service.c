@@ -2,8 +2,6 @@
 /* service.c -- rounds of the agent; service.h has the rules */
 #include "agent/service.h"
 
-#include <stdlib.h>
-
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
@@ -13,7 +11,6 @@
 #include "agent/receiver.h"
 #include "agent/receive_tracker.h"
 #include "agent/syncing.h"
-#include "agent/writeback.h"
 #include "base/clock.h"
 #include "base/inline.h"
 #include "memory/guard.h"

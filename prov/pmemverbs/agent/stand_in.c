@@ -10,7 +10,6 @@
 
 #include "agent/agent.h"
 #include "agent/idle.h"
-#include "agent/queues.h"
 #include "agent/service.h"
 #include "agent/syncing.h"
 #include "base/log.h"

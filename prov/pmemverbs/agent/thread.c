@@ -13,8 +13,6 @@
 
 #include "agent/idle.h"
 #include "agent/queues.h"
-#include "agent/stand_in.h"
-#include "agent/syncing.h"
 #include "base/clock.h"
 #include "base/fork_lock.h"
 #include "base/log.h"

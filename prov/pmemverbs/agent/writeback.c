@@ -2,12 +2,8 @@
 /* writeback.c -- flushes and syncs slices of requests; writeback.h has the rules */
 #include "agent/writeback.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "agent/chain.h"
 #include "agent/flush.h"
-#include "agent/large_results.h"
 #include "agent/pages.h"
 #include "agent/receiver.h"
 #include "agent/store.h"

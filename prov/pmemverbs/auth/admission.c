@@ -3,7 +3,6 @@
 #include "auth/admission.h"
 
 #include <endian.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <search.h>

@@ -15,7 +15,6 @@
 #ifndef PMV_KEYS_H
 #define PMV_KEYS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

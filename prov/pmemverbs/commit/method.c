@@ -2,8 +2,6 @@
 /* method.c -- how a commit is made; method.h has the table and the argument */
 #include "commit/method.h"
 
-#include <stddef.h>
-
 /* is_secret -- its owner lets nobody read it, and has an agent that knows of it: objects/mr.c */
 static bool is_secret(const struct pmv_attr *attr)
 {

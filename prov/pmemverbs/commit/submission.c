@@ -3,7 +3,6 @@
 #include "commit/submission.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/atomic.h"
 

@@ -5,13 +5,10 @@
 #include <rdma/fi_errno.h>
 
 #include "agent/agent.h"
-#include "base/inline.h"
 #include "base/log.h"
 #include "commit/flush_request.h"
 #include "commit/group.h"
 #include "commit/interpreter.h"
-#include "commit/ordering.h"
-#include "commit/prepare.h"
 #include "commit/push.h"
 #include "commit/small.h"
 #include "commit/target_event.h"

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
 #include "base/setting.h"

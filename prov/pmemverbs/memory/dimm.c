@@ -2,7 +2,6 @@
 /* dimm.c -- the flags of NVDIMMs, as the drivers of NFIT (ACPI) and of POWER show them */
 #include "memory/dimm.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 /* direct.c -- open files with memory in front of them; direct.h has the rules */
 #include "memory/direct.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -9,7 +9,6 @@
 #ifndef PMV_DIRECT_PATH_H
 #define PMV_DIRECT_PATH_H
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
 

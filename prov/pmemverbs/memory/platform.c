@@ -3,7 +3,6 @@
 #include "memory/platform.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <limits.h>

@@ -3,7 +3,6 @@
 #include "objects/ep.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include <rdma/fi_errno.h>
 

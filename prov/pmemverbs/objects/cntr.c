@@ -9,7 +9,6 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
-#include "base/container.h"
 #include "progress/queue.h"
 
 /* How long a waiting thread sleeps between two looks at the queues. */

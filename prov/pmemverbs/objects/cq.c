@@ -7,7 +7,6 @@
 
 #include <rdma/fi_errno.h>
 
-#include "base/container.h"
 #include "engine/info.h"
 #include "base/log.h"
 #include "objects/unwrap.h"

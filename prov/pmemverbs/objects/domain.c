@@ -8,10 +8,8 @@
 
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_errno.h>
-#include <rdma/fi_ext_pmemverbs.h>
 
 #include "auth/admission.h"
-#include "base/container.h"
 #include "base/log.h"
 #include "base/setting.h"
 #include "commit/ordering.h"

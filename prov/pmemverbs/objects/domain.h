@@ -4,7 +4,6 @@
 #define PMV_DOMAIN_H
 
 #include <pthread.h>
-#include <stddef.h>
 
 #include <rdma/fi_domain.h>
 #include <rdma/fi_ext_pmemverbs.h>

@@ -10,10 +10,8 @@
 
 #include "auth/admission.h"
 #include "base/address.h"
-#include "base/container.h"
 #include "base/log.h"
 #include "base/setting.h"
-#include "commit/lost_writes.h"
 #include "commit/push.h"
 #include "commit/run.h"
 #include "engine/length.h"

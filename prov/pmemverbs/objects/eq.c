@@ -11,7 +11,6 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
-#include "base/container.h"
 #include "base/log.h"
 #include "memory/guard.h"
 #include "objects/admit.h"

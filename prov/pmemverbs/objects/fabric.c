@@ -7,7 +7,6 @@
 
 #include <rdma/fi_errno.h>
 
-#include "base/container.h"
 #include "objects/handshake.h"
 #include "base/log.h"
 #include "base/signals.h"

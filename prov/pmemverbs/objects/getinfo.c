@@ -8,10 +8,8 @@
  */
 #include "objects/fabric.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
@@ -23,7 +21,6 @@
 #include "engine/engine.h"
 #include "engine/info.h"
 #include "objects/tickets.h"
-#include "objects/unwrap.h"
 
 /*
  * The fabrics that were offered.  fi_fabric is given only a name, and has to know whose

@@ -12,8 +12,6 @@
 #define PMV_HANDSHAKE_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/socket.h>
 
 #include <rdma/fabric.h>

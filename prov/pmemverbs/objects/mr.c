@@ -15,10 +15,8 @@
 #include <stdlib.h>
 
 #include <rdma/fi_errno.h>
-#include <rdma/fi_ext_pmemverbs.h>
 
 #include "agent/flush.h"
-#include "base/container.h"
 #include "base/log.h"
 #include "base/setting.h"
 #include "commit/plan.h"

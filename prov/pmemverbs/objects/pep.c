@@ -9,7 +9,6 @@
 
 #include "auth/admission.h"
 #include "base/address.h"
-#include "base/container.h"
 #include "base/listener.h"
 #include "base/log.h"
 #include "base/silence.h"

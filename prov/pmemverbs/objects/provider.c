@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/setting.h"
 #include "base/text_socket.h"
-#include "engine/core.h"
 
 /*
  * cleanup -- the process ends

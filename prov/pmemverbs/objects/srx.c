@@ -6,7 +6,6 @@
 
 #include <rdma/fi_errno.h>
 
-#include "base/container.h"
 #include "objects/unwrap.h"
 
 static int srx_close(struct fid *fid)

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "agent/status_query.h"
-#include "base/container.h"
 #include "base/log.h"
 #include "base/setting.h"
 #include "objects/domain.h"

@@ -3,10 +3,7 @@
 #include "progress/op.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-
-#include <rdma/fi_errno.h>
 
 #include "base/log.h"
 #include "progress/unread.h"

@@ -15,7 +15,6 @@
 #include "base/inline.h"
 #include "engine/engine.h"
 #include "memory/guard.h"
-#include "progress/op.h"
 #include "progress/ready.h"
 
 /* Entries that are asked for in one poll: at first, and at most */

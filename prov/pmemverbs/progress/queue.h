@@ -57,7 +57,6 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
-#include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
 
 #include "progress/op.h"

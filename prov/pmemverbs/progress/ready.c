@@ -10,8 +10,6 @@
 
 #include "base/log.h"
 #include "progress/op.h"
-#include "progress/queue.h"
-#include "progress/unread.h"
 
 /*
  * Entries that wait beyond those that the application has asked for: so many until it is warned,

@@ -15,7 +15,6 @@
 #define PMV_RDM_H
 
 #include <rdma/fi_domain.h>
-#include <rdma/fi_eq.h>
 
 #include "commit/hooks.h"
 

@@ -11,7 +11,6 @@
 
 #include <stdbool.h>
 
-#include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
 
 struct pmv_rdm_ep;

@@ -23,7 +23,6 @@
 #ifndef PMV_RDM_CQ_H
 #define PMV_RDM_CQ_H
 
-#include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 
 #include "rdm/rdm_op.h"

@@ -18,7 +18,6 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_pmemverbs.h>
 
-#include "base/container.h"
 #include "base/log.h"
 #include "engine/length.h"
 #include "rdm/rdm_atomic.h"

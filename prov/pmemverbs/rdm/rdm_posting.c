@@ -3,13 +3,11 @@
 #include "rdm/rdm_posting.h"
 
 #include <netinet/in.h>
-#include <string.h>
 
 #include <rdma/fi_errno.h>
 
 #include "base/log.h"
 #include "rdm/rdm_ep.h"
-#include "rdm/rdm_reach.h"
 #include "rdm/rdm_wake.h"
 
 _Thread_local struct pmv_rdm_posting pmv_rdm_posting;

@@ -11,7 +11,6 @@
 #define PMV_RDM_WAKE_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <sys/queue.h>
 
 #include <rdma/fi_domain.h>
