@@ -76,8 +76,6 @@ provider_sources = \
 	prov/pmemverbs/memory/mapping.h \
 	prov/pmemverbs/memory/mount.c \
 	prov/pmemverbs/memory/mount.h \
-	prov/pmemverbs/memory/overlay.c \
-	prov/pmemverbs/memory/overlay.h \
 	prov/pmemverbs/memory/platform.c \
 	prov/pmemverbs/memory/platform.h \
 	prov/pmemverbs/memory/ring.c \
@@ -121,8 +119,6 @@ provider_sources = \
 	prov/pmemverbs/agent/large_results.h \
 	prov/pmemverbs/agent/complaint.c \
 	prov/pmemverbs/agent/complaint.h \
-	prov/pmemverbs/agent/direct_sync.c \
-	prov/pmemverbs/agent/direct_sync.h \
 	prov/pmemverbs/agent/flush.c \
 	prov/pmemverbs/agent/flush.h \
 	prov/pmemverbs/agent/flush_message.c \
@@ -163,11 +159,9 @@ provider_sources = \
 	prov/pmemverbs/agent/stand_in.h \
 	prov/pmemverbs/agent/status_query.c \
 	prov/pmemverbs/agent/status_query.h \
-	prov/pmemverbs/agent/store.h \
 	prov/pmemverbs/agent/syncing.c \
 	prov/pmemverbs/agent/syncing.h \
 	prov/pmemverbs/agent/thread.c \
-	prov/pmemverbs/agent/wake.c \
 	prov/pmemverbs/agent/wire.c \
 	prov/pmemverbs/agent/wire.h \
 	prov/pmemverbs/agent/work.c \
@@ -270,7 +264,6 @@ provider_sources = \
 	prov/pmemverbs/objects/held.h \
 	prov/pmemverbs/objects/status_reply.c \
 	prov/pmemverbs/objects/metrics.c \
-	prov/pmemverbs/objects/metrics.h \
 	prov/pmemverbs/objects/mr.c \
 	prov/pmemverbs/objects/msg.c \
 	prov/pmemverbs/objects/pep.c \

@@ -209,8 +209,6 @@ bool pmv_agent_watch(struct pmv_agent *agent, struct pmv_queue *queue);
  */
 void pmv_agent_wake_for_requests(struct pmv_agent *agent);
 
-/* wake.c */
-
 /*
  * pmv_agent_wake_sleepers -- wake the application's threads that sleep until an acknowledgement
  * comes, if it has come; no core does that.  Now and then wake all, so that they check the

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "agent/store.h"
-
 /* A place in memory that a step uses: the region is held. */
 struct place {
 	struct pmv_region *region; /* or NULL */

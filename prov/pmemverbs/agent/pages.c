@@ -2,11 +2,68 @@
 /* pages.c -- the pages that a batch has to sync; pages.h says when */
 #include "agent/pages.h"
 
-#include "agent/direct_sync.h"
 #include "base/clock.h"
 #include "base/setting.h"
 
 struct pmv_histogram pmv_pages_sync_ns;
+
+/* Memory of files */
+
+_Static_assert(PMV_MAX_SYNCS <= PMV_DIRECT_RANGES, "they are written at a time");
+
+static struct pmv_direct *file_of(const struct pmv_sync_range *range)
+{
+	return range->region->attr.direct;
+}
+
+/* is_first -- has no range before it the same file? */
+static bool is_first(const struct pmv_sync_range *ranges, size_t at)
+{
+	for (size_t i = 0; i < at; i++) {
+		if (file_of(&ranges[i]) == file_of(&ranges[at]))
+			return false;
+	}
+	return true;
+}
+
+/* write_file -- all ranges of the file that the first one has */
+static void write_file(const struct pmv_sync_range *ranges, size_t count)
+{
+	struct iovec parts[PMV_MAX_SYNCS];
+	size_t num_parts = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t len = ranges[i].len;
+
+		if (file_of(&ranges[i]) != file_of(ranges))
+			continue;
+		parts[num_parts].iov_base =
+			pmv_region_piece(ranges[i].region, ranges[i].offset, &len);
+		parts[num_parts++].iov_len = len;
+	}
+	pmv_direct_write(file_of(ranges), parts, num_parts);
+}
+
+/*
+ * write_files -- takes the ranges in memory of files (memory/direct.h) out of the array, and
+ * returns how many are left.  pmv_region_is_bad says which are not durable.
+ */
+static size_t write_files(struct pmv_sync_range *ranges, size_t count)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (file_of(&ranges[i]) && is_first(ranges, i))
+			write_file(&ranges[i], count - i);
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (!file_of(&ranges[i]))
+			ranges[left++] = ranges[i];
+	}
+	return left;
+}
+
+/* Syncs */
 
 /* fail_sync -- the requests with pages in it */
 static void fail_sync(struct pmv_writeback_batch *batch, unsigned int sync, enum pmv_fault fault)
@@ -19,7 +76,7 @@ static void fail_sync(struct pmv_writeback_batch *batch, unsigned int sync, enum
 
 static void sync_ranges(struct pmv_sync_range *ranges, size_t count)
 {
-	count = pmv_direct_sync(ranges, count);
+	count = write_files(ranges, count);
 	if (count)
 		pmv_regions_sync(ranges, count);
 }

@@ -10,7 +10,6 @@
 
 #include <rdma/fi_errno.h>
 
-#include "agent/flush.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "memory/guard.h"

@@ -12,8 +12,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/uio.h>
 
+#include "agent/flush.h"
 #include "agent/free_list.h"
 #include "memory/direct.h"
 #include "memory/disk.h"
@@ -148,6 +150,21 @@ static inline void *pmv_region_piece(const struct pmv_region *region, uint64_t o
 	if (*len > region->iov[i].iov_len - offset)
 		*len = region->iov[i].iov_len - offset;
 	return (char *) region->iov[i].iov_base + offset;
+}
+
+/* pmv_region_store -- whatever memory it is; the caller holds the region, and makes it durable */
+static inline void pmv_region_store(struct pmv_region *region, uint64_t offset, uint64_t len,
+				    const uint8_t *data)
+{
+	for (uint64_t piece = len; len; offset += piece, len -= piece, piece = len) {
+		void *at = pmv_region_piece(region, offset, &piece);
+
+		if (region->attr.persist == PMV_PAGE)
+			memcpy(at, data, piece);
+		else
+			pmv_flush->store(at, data, piece);
+		data += piece;
+	}
 }
 
 /*

@@ -3,10 +3,8 @@
 #include "agent/writeback.h"
 
 #include "agent/chain.h"
-#include "agent/flush.h"
 #include "agent/pages.h"
 #include "agent/receiver.h"
-#include "agent/store.h"
 
 /* So many bytes, aligned, are written as a unit. */
 #define WORD 8

@@ -11,8 +11,6 @@
 #include <rdma/fi_errno.h>
 
 #include "memory/mount.h"
-#include "memory/overlay.h"
-#include "memory/platform.h"
 
 #define DECLARE "; FI_PMEMVERBS_DOMAIN can declare what survives a power failure there"
 #define EMULATE "; FI_PMEMVERBS_DOMAIN can declare emulated persistent memory"
@@ -296,7 +294,7 @@ static int detect_overlay(const struct place *place, unsigned int depth)
 		return REFUSE(place,
 			      "is on overlayfs, and it is not known to be on a disk" DECLARE);
 	/* What lies on the same overlayfs is another directory, of the same name. */
-	if (place->fs.upper && pmv_overlay_find(place->fs.upper, &upper) &&
+	if (place->fs.upper && pmv_mount_find_upper(place->fs.upper, &upper) &&
 	    upper.dev != place->fs.dev)
 		return detect_upper(place, &upper, depth);
 	/* Older kernels show the device of the layer below. */

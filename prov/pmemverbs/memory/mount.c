@@ -2,14 +2,14 @@
 /* mount.c -- read mountinfo with libmount, which decodes names */
 #include "memory/mount.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <libmount.h>
 #include <rdma/fi_errno.h>
-
-#include "memory/overlay.h"
 
 /* With one of these options a file system leaves what msync writes in a cache. */
 static const char *const no_barriers[] = {
@@ -65,6 +65,36 @@ static const char *no_barrier(const char *type, const char *options)
 	return NULL;
 }
 
+/*
+ * get_upper -- overlayfs' upper directory, as it was given to mount; NULL: it is not certain which
+ * it is.  False: no memory.
+ *
+ * A comma in a path has overlayfs' escape, a backslash, if mount(2) was called, but none if
+ * fsconfig(2) was.  So a comma is the end only if the next option is the one that the kernel
+ * always shows there.
+ */
+static bool get_upper(const char *options, char **upper)
+{
+	static const char key[] = ",upperdir=", next[] = ",workdir=";
+	const char *start = strstr(options, key), *end;
+
+	*upper = NULL;
+	if (!start || strstr(start + 1, key))
+		return true;
+	start += strlen(key);
+	/* A relative path began at the working directory of who mounted it. */
+	if (*start != '/')
+		return true;
+	for (end = start; *end && *end != ','; end++) {
+		if (*end == '\\' && end[1])
+			end++;
+	}
+	if (strncmp(end, next, strlen(next)) || end - start >= PATH_MAX)
+		return true;
+	*upper = strndup(start, (size_t) (end - start));
+	return *upper;
+}
+
 void pmv_mount_clear(struct pmv_mount *mount)
 {
 	free(mount->upper);
@@ -80,7 +110,7 @@ static bool describe(struct libmnt_fs *fs, struct pmv_mount *mount)
 	pmv_mount_clear(mount);
 	if (!options)
 		options = "";
-	if (!pmv_overlay_upper(options, &mount->upper))
+	if (!get_upper(options, &mount->upper))
 		return false;
 	mount->dev = mnt_fs_get_devno(fs);
 	snprintf(mount->type, sizeof(mount->type), "%s", type ? type : "?");
@@ -133,4 +163,27 @@ int pmv_mount_find(const char *mountinfo, dev_t dev, uint64_t id, struct pmv_mou
 	mnt_free_iter(iter);
 	mnt_unref_table(table);
 	return whole ? 0 : -FI_EIO;
+}
+
+static void unescape(char *path)
+{
+	char *to = path;
+
+	for (const char *from = path; *from; from++) {
+		if (*from == '\\' && from[1])
+			from++;
+		*to++ = *from;
+	}
+	*to = '\0';
+}
+
+bool pmv_mount_find_upper(char *upper, struct pmv_node *node)
+{
+	const char *escape = strchr(upper, '\\');
+
+	/* Backslashes that are part of the name would lead there. */
+	if (escape && escape[1] && !pmv_platform.stat(upper, node))
+		return false;
+	unescape(upper);
+	return !pmv_platform.stat(upper, node) && S_ISDIR(node->mode);
 }

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "memory/platform.h"
+
 struct pmv_mount {
 	dev_t dev;
 	char type[32];          /* empty: not found */
@@ -32,5 +34,11 @@ int pmv_mount_find(const char *mountinfo, dev_t dev, uint64_t id, struct pmv_mou
 
 /* pmv_mount_clear -- free what belongs to it, and forget the rest */
 void pmv_mount_clear(struct pmv_mount *mount);
+
+/*
+ * pmv_mount_find_upper -- look for an upper directory in this mount namespace, and remove
+ * overlayfs' own escapes from the path.  Returns false if it can't be seen, as in a container.
+ */
+bool pmv_mount_find_upper(char *upper, struct pmv_node *node);
 
 #endif /* PMV_MOUNT_H */

@@ -15,7 +15,6 @@
 #include "commit/ordering.h"
 #include "commit/run.h"
 #include "objects/ep.h"
-#include "objects/metrics.h"
 #include "engine/info.h"
 #include "rdm/rdm.h"
 #include "objects/unwrap.h"

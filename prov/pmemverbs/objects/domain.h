@@ -4,6 +4,7 @@
 #define PMV_DOMAIN_H
 
 #include <pthread.h>
+#include <stdio.h>
 
 #include <rdma/fi_domain.h>
 #include <rdma/fi_ext_pmemverbs.h>
@@ -78,6 +79,16 @@ void pmv_tally_leave(struct pmv_ep *ep);
 
 /* pmv_tally_read -- add what a domain has counted */
 void pmv_tally_read(struct pmv_domain *domain, struct fi_pmemverbs_counters *sum);
+
+/*
+ * pmv_metrics_join -- a domain was opened; the first one opens the socket, if there is to be one
+ * pmv_metrics_leave -- it is about to be closed, and has no endpoint any more
+ */
+void pmv_metrics_join(struct pmv_domain *domain);
+void pmv_metrics_leave(struct pmv_domain *domain);
+
+/* pmv_metrics_write -- all of them */
+void pmv_metrics_write(FILE *text);
 
 int pmv_cq_open(struct fid_domain *domain_fid, struct fi_cq_attr *attr, struct fid_cq **cq_fid,
 		void *context);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * metrics.c -- what a process tells of itself; metrics.h says to whom
+ * metrics.c -- what a process tells of itself in Prometheus' text format (FI_PMEMVERBS_METRICS)
+ *
+ * fi_pmemverbs_metrics(7) has each metric.  They are counters of all domains that the process ever
+ * had, and histograms.  A domain that is closed leaves its counters behind, so none ever falls.
  *
  * The lock is taken before those of a domain's counters (tally.c).
  */
-#include "objects/metrics.h"
+#include "objects/domain.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -18,7 +21,6 @@
 #include "base/text_socket.h"
 #include "commit/sample.h"
 #include "config.h"
-#include "objects/domain.h"
 
 static struct {
 	pthread_mutex_t lock;

@@ -10,7 +10,7 @@ TESTS = \
 	test_blocks test_detect test_detect_stack test_direct test_dirty test_file test_file_part test_guard test_key test_ring \
 	test_info test_info_entries test_length \
 	test_op test_queue test_signal test_wait \
-	test_direct_sync test_flush test_flush_effect test_agent test_chain test_complaint test_hint test_idle test_idle_plan test_status_query test_mailbox test_link test_look test_receive_tracker test_region test_region_sync \
+	test_pages test_flush test_flush_effect test_agent test_chain test_complaint test_hint test_idle test_idle_plan test_status_query test_mailbox test_link test_look test_receive_tracker test_region test_region_sync \
 	test_queues test_rma_event test_service test_syncing test_thread test_thread_start test_wire test_writeback \
 	test_flush_request test_group test_lost_writes test_method test_ordering test_ordering_agent \
 	test_plan test_post test_post_list test_prepare test_push test_rdma_flush test_run test_sample test_small test_submit \
@@ -86,7 +86,7 @@ test_signal_SOURCES = %D%/progress/test_signal.c
 test_wait_SOURCES = %D%/progress/test_wait.c
 
 # agent/
-test_direct_sync_SOURCES = %D%/agent/test_direct_sync.c $(drive_sources)
+test_pages_SOURCES = %D%/agent/test_pages.c $(drive_sources)
 test_flush_SOURCES = %D%/agent/test_flush.c
 test_flush_effect_SOURCES = %D%/agent/test_flush_effect.c
 test_agent_SOURCES = %D%/agent/test_agent.c
@@ -182,7 +182,7 @@ test_flush_LDFLAGS = -Wl,--wrap=msync,--wrap=madvise,--wrap=sync_file_range,--wr
 	-Wl,--wrap=pmem2_get_drain_fn,--wrap=pmem2_get_memcpy_fn
 test_flush_effect_LDFLAGS = -Wl,--wrap=madvise
 test_direct_LDFLAGS = $(drive_wraps) -Wl,--wrap=fcntl
-test_direct_sync_LDFLAGS = $(drive_wraps)
+test_pages_LDFLAGS = $(drive_wraps)
 test_file_ops_LDFLAGS = $(drive_wraps)
 test_admission_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=pmv_log_alert
 test_ticket_client_LDFLAGS = -Wl,--wrap=clock_gettime

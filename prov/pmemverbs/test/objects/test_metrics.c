@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "objects/metrics.h"
+#include "objects/domain.h"
 #include "test/support/pair.h"
 
 /* There is no such directory, and no socket: test_text_socket.c has that. */

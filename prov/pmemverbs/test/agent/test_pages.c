@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_direct_sync.c -- commits to memory with a file behind it, from the request to the disk */
+/* test_pages.c -- commits to memory with a file behind it, from the request to the disk */
 #include "test/support/drive.h"
 #include "test/support/pair.h"
 
