@@ -233,8 +233,6 @@ provider_sources = \
 	prov/pmemverbs/rdm/rdm_reach.h \
 	prov/pmemverbs/rdm/rdm_track.c \
 	prov/pmemverbs/rdm/rdm_track.h \
-	prov/pmemverbs/rdm/rdm_tracked.c \
-	prov/pmemverbs/rdm/rdm_tracked.h \
 	prov/pmemverbs/rdm/rdm_wake.c \
 	prov/pmemverbs/rdm/rdm_wake.h \
 	prov/pmemverbs/objects/admit.c \

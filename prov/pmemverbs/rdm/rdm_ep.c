@@ -24,7 +24,7 @@
 #include "rdm/rdm_calls.h"
 #include "rdm/rdm_cq.h"
 #include "rdm/rdm_posting.h"
-#include "rdm/rdm_tracked.h"
+#include "rdm/rdm_track.h"
 
 /* Writes */
 
@@ -70,13 +70,22 @@ static ssize_t rdm_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, ui
 	return pmv_rdm_posting_reached(rdm, msg->addr, ret);
 }
 
+/* by_writemsg -- as the endpoint writes: if it has FI_FENCE, that is not rdm_writemsg (rdm_track.h)
+ */
+static ssize_t by_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
+{
+	const struct pmv_rdm_ep *rdm = PMV_RDM_OF(fid, rma);
+
+	return rdm->rma.fn.writemsg(fid, msg, rdm->tx_op_flags | flags);
+}
+
 static ssize_t rdm_writev(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
 			  fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
 {
 	const struct fi_rma_iov to = {addr, pmv_iov_len(iov, count), key};
 	const struct fi_msg_rma msg = {iov, desc, count, dest_addr, &to, 1, context, 0};
 
-	return rdm_writemsg(fid, &msg, PMV_RDM_OF(fid, rma)->tx_op_flags);
+	return by_writemsg(fid, &msg, 0);
 }
 
 static ssize_t rdm_write(struct fid_ep *fid, const void *buf, size_t len, void *desc,
@@ -95,7 +104,7 @@ static ssize_t rdm_writedata(struct fid_ep *fid, const void *buf, size_t len, vo
 	const struct fi_rma_iov to = {addr, len, key};
 	const struct fi_msg_rma msg = {&iov, &desc, 1, dest_addr, &to, 1, context, data};
 
-	return rdm_writemsg(fid, &msg, PMV_RDM_OF(fid, rma)->tx_op_flags | FI_REMOTE_CQ_DATA);
+	return by_writemsg(fid, &msg, FI_REMOTE_CQ_DATA);
 }
 
 static ssize_t rdm_inject_write(struct fid_ep *fid, const void *buf, size_t len,
@@ -216,7 +225,7 @@ static void replace_tables(struct fid_ep *ep, struct pmv_rdm_ep *rdm)
 	rdm->rma.fn.injectdata = rdm_inject_writedata;
 
 	if (rdm->fences)
-		pmv_rdm_tracked_replace(rdm);
+		pmv_rdm_track_calls(rdm);
 
 	/* Only if atomics were asked for. */
 	if (ep->atomic)

@@ -38,7 +38,7 @@ struct pmv_rdm_ep {
 	struct pmv_lost_writes_list lost_writes;
 	bool fences; /* it has FI_FENCE; else nothing below is used */
 	struct pmv_rdm_fence fence;
-	/* What its calls become (rdm_tracked.h): the calls of one that has no FI_FENCE. */
+	/* What its calls become (rdm_track.h): the calls of one that has no FI_FENCE. */
 	struct fi_ops_msg plain_msg;
 	struct fi_ops_tagged plain_tagged;
 	struct fi_ops_rma plain_rma;

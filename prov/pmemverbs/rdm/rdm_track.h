@@ -16,4 +16,10 @@ ssize_t pmv_rdm_track(struct fid_ep *fid, fi_addr_t dest, enum pmv_rdm_kind kind
 		      void *context, bool reports, struct pmv_rdm_op **op);
 void pmv_rdm_untrack(struct pmv_rdm_op *op);
 
+/*
+ * pmv_rdm_track_calls -- all calls that post, but atomics, of an endpoint that has FI_FENCE; what
+ * they were is what they become
+ */
+void pmv_rdm_track_calls(struct pmv_rdm_ep *rdm);
+
 #endif /* PMV_RDM_TRACK_H */
