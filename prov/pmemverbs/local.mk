@@ -103,8 +103,6 @@ provider_sources = \
 	prov/pmemverbs/progress/ready.h \
 	prov/pmemverbs/progress/signal.c \
 	prov/pmemverbs/progress/signal.h \
-	prov/pmemverbs/progress/unread.c \
-	prov/pmemverbs/progress/unread.h \
 	prov/pmemverbs/progress/wait.c \
 	prov/pmemverbs/agent/agent.c \
 	prov/pmemverbs/agent/agent.h \

@@ -14,7 +14,6 @@
 #include "agent/receiver.h"
 #include "agent/service.h"
 #include "progress/queue.h"
-#include "progress/unread.h"
 
 /* Opening and closing */
 

@@ -22,7 +22,6 @@
 #include "progress/count.h"
 #include "progress/op.h"
 #include "progress/queue.h"
-#include "progress/unread.h"
 
 /* Why a call can't just be handed to the core. */
 enum pmv_slow_path {

@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 
 #include "base/log.h"
-#include "progress/unread.h"
 
 int pmv_op_pool_init(struct pmv_op_pool *pool, size_t size)
 {
@@ -249,4 +248,28 @@ struct pmv_op_list pmv_op_abandon(struct pmv_op_owner *owner)
 		pmv_op_put(owner->pool, owner->acks);
 	owner->acks = NULL;
 	return list;
+}
+
+/* Entries of a connection that are not read */
+
+struct pmv_unread *pmv_unread_open(void)
+{
+	struct pmv_unread *unread = malloc(sizeof(*unread));
+
+	if (unread)
+		atomic_init(&unread->count, 1);
+	return unread;
+}
+
+void pmv_unread_close(struct pmv_unread *unread)
+{
+	if (unread && atomic_fetch_sub(&unread->count, 1) == 1)
+		free(unread);
+}
+
+void pmv_unread_add(struct pmv_unread *unread, struct pmv_comp *comp)
+{
+	if (unread)
+		atomic_fetch_add(&unread->count, 1);
+	comp->unread = unread;
 }

@@ -7,7 +7,6 @@
 #define PMV_READY_H
 
 #include "progress/queue.h"
-#include "progress/unread.h"
 
 /* pmv_ready_open -- the caller has set `size`; and perhaps `most` */
 void pmv_ready_open(struct pmv_queue *queue);
