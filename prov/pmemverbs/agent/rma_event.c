@@ -11,11 +11,6 @@
 
 /* Counters */
 
-static bool is_place(const struct pmv_range *range)
-{
-	return range->key & PMV_RANGE_EVENT;
-}
-
 /* is_first -- an operation counts once in a region, in however many places it writes there */
 static bool is_first(const struct pmv_flush_message *request, unsigned int at)
 {
@@ -36,7 +31,7 @@ static void count_regions(struct pmv_regions *regions, const struct pmv_flush_me
 		struct pmv_count *count;
 		uint64_t offset;
 
-		if (!is_place(range) || !is_first(request, i))
+		if (!(range->key & PMV_RANGE_EVENT) || !is_first(request, i))
 			continue;
 		region = pmv_region_get(regions, (uint32_t) range->key, range->addr, range->len,
 					&offset);

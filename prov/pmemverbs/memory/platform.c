@@ -381,8 +381,10 @@ static void add_btrfs(struct walk *walk, char *device, unsigned int depth)
 	free(pattern);
 }
 
-bool pmv_platform_block(dev_t dev, unsigned int depth, pmv_platform_durable is_durable,
-			struct pmv_medium *medium)
+/* follow -- with one of these functions, from a device on */
+static bool follow(dev_t dev, unsigned int depth, pmv_platform_durable is_durable,
+		   struct pmv_medium *medium,
+		   void (*add)(struct walk *walk, char *device, unsigned int depth))
 {
 	struct walk walk = {.sum = medium, .is_durable = is_durable};
 	char *device = pmv_platform_device(dev);
@@ -390,23 +392,21 @@ bool pmv_platform_block(dev_t dev, unsigned int depth, pmv_platform_durable is_d
 
 	*medium = (struct pmv_medium){.numa_node = -1};
 	if (found)
-		add_block(&walk, device, depth);
+		add(&walk, device, depth);
 	free(device);
 	return found;
+}
+
+bool pmv_platform_block(dev_t dev, unsigned int depth, pmv_platform_durable is_durable,
+			struct pmv_medium *medium)
+{
+	return follow(dev, depth, is_durable, medium, add_block);
 }
 
 bool pmv_platform_btrfs(dev_t dev, unsigned int depth, pmv_platform_durable is_durable,
 			struct pmv_medium *medium)
 {
-	struct walk walk = {.sum = medium, .is_durable = is_durable};
-	char *device = pmv_platform_device(dev);
-	bool found = device;
-
-	*medium = (struct pmv_medium){.numa_node = -1};
-	if (found)
-		add_btrfs(&walk, device, depth);
-	free(device);
-	return found;
+	return follow(dev, depth, is_durable, medium, add_btrfs);
 }
 
 bool pmv_platform_named(const char *path, dev_t *dev)

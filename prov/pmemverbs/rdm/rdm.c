@@ -156,16 +156,6 @@ static struct fi_info *to_rxm(const struct fi_info *info)
 	return copy;
 }
 
-/* why_not_offered -- whatever RxM would answer; NULL: RxM can be asked */
-static const char *why_not_offered(const struct fi_info *hints)
-{
-	/* libfabric 1.17 writes to that event queue without checking that there is one. */
-	if (hints->caps & FI_COLLECTIVE)
-		return "FI_EP_RDM is not offered with FI_COLLECTIVE: a join is reported by an "
-		       "event queue of RxM's own; use pmemverbs;ofi_rxm";
-	return NULL;
-}
-
 static struct fi_info *ask_rxm(uint32_t version, const char *node, const char *service,
 			       uint64_t flags, const struct fi_info *hints)
 {
@@ -191,14 +181,18 @@ static struct fi_info *ask_rxm(uint32_t version, const char *node, const char *s
 struct fi_info *pmv_rdm_ask(uint32_t version, const char *node, const char *service, uint64_t flags,
 			    const struct fi_info *hints)
 {
-	const char *why = why_not_offered(hints);
 	struct fi_info *list;
 
 	if (flags & PMV_INFO_CORE_ONLY)
 		return NULL;
-	if (why)
-		PMV_INFO(FABRIC, "%s\n", why);
-	if (why || is_spread())
+	/* libfabric 1.17 writes to that event queue without checking that there is one. */
+	if (hints->caps & FI_COLLECTIVE) {
+		PMV_INFO(FABRIC,
+			 "FI_EP_RDM is not offered with FI_COLLECTIVE: a join is reported by an "
+			 "event queue of RxM's own; use pmemverbs;ofi_rxm\n");
+		return NULL;
+	}
+	if (is_spread())
 		return NULL;
 	list = ask_rxm(version, node, service, flags, hints);
 	for (struct fi_info *info = list; info; info = info->next) {
