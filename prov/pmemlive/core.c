@@ -433,10 +433,7 @@ static ssize_t post_rx(struct core_ep *ep, const struct testcore_request *reques
 	post = testcore_need(calloc(1, sizeof(*post)));
 	post->op = *request;
 	STAILQ_INSERT_TAIL(&ep->receives, post, next);
-	/*
-	 * In tcp 2.1 this takes what has waited for it, and all behind that.  That may not even
-	 * have an entry, so here it moves what there is in any case.
-	 */
+	/* In tcp 2.1 this takes what has waited for it, and all behind that. */
 	if (core_rules.moves_all && !core_rules.nic)
 		move_receivers(ep);
 	return 0;
