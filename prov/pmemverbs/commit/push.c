@@ -40,9 +40,19 @@ enum pmv_pending pmv_push(struct pmv_initiator *ini, bool looking)
 	return pending;
 }
 
+/*
+ * push_tx -- whoever sleeps on the other queue for an acknowledgement, which was taken here, is to
+ * look for room: the application may read nothing else
+ */
 static enum pmv_pending push_tx(struct pmv_waiter *waiter, bool looking)
 {
-	return pmv_push(pmv_container_of(waiter, struct pmv_initiator, on_tx_queue), looking);
+	struct pmv_initiator *ini = pmv_container_of(waiter, struct pmv_initiator, on_tx_queue);
+	struct pmv_queue *tx = ini->owner.tx_queue, *rx = ini->owner.rx_queue;
+	enum pmv_pending pending = pmv_push(ini, looking);
+
+	if (pending == PMV_PENDING_POSTS && rx && rx != tx)
+		pmv_queue_look_for_room(rx);
+	return pending;
 }
 
 /*

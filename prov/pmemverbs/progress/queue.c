@@ -311,6 +311,18 @@ void pmv_queue_hurry(struct pmv_queue *queue, const struct pmv_waiter *waiter)
 	raise_pending(queue, waiter->listed ? PMV_PENDING_POSTS : PMV_PENDING_NONE);
 }
 
+void pmv_queue_look_for_room(struct pmv_queue *queue)
+{
+	enum pmv_pending before = atomic_load(&queue->pending);
+
+	if (before == PMV_PENDING_NONE || before == PMV_PENDING_POSTS)
+		return;
+	atomic_store(&queue->hurried, true);
+	atomic_store(&queue->pending, PMV_PENDING_POSTS);
+	if (atomic_exchange(&queue->armed, false))
+		pmv_queue_wake(queue);
+}
+
 void pmv_queue_unwait(struct pmv_queue *queue, struct pmv_waiter *waiter)
 {
 	pthread_mutex_lock(&queue->stall_lock);
@@ -328,6 +340,7 @@ static void push_all(struct pmv_queue *queue, bool looking)
 	struct pmv_waiter *waiter, *next;
 
 	pthread_mutex_lock(&queue->stall_lock);
+	atomic_store(&queue->hurried, false);
 	for (waiter = TAILQ_FIRST(&queue->waiters); waiter; waiter = next) {
 		enum pmv_pending pending = waiter->push(waiter, looking);
 
@@ -340,6 +353,9 @@ static void push_all(struct pmv_queue *queue, bool looking)
 		}
 	}
 	atomic_store(&queue->pending, most);
+	/* What was found may be old. */
+	if (most && atomic_load(&queue->hurried))
+		atomic_store(&queue->pending, PMV_PENDING_POSTS);
 	pthread_mutex_unlock(&queue->stall_lock);
 }
 

@@ -107,6 +107,31 @@ Test(push, waits_for_an_acknowledgement_if_the_mailbox_is_full)
 	pair_close(pair);
 }
 
+/* The agent's thread, or the application, has read the first one, and does not come back. */
+Test(push, has_who_sleeps_on_the_other_queue_look_for_room)
+{
+	struct pair *pair = open_pair();
+
+	fill_mailbox(pair);
+	play_thread(pair, true);
+	accepted(pmv_cq_trywait(pmv_to_cq(pair->home->rx_cq)));
+	play_thread(pair, false);
+	pair_expect_stalled(pair);
+	pair->home->fake.room = 0;
+	pair_serve(pair);
+	cr_expect_not(is_ready(pair->home->rx_cq));
+	rig_expect(pair->home, CONTEXT(0), RIG_WRITTEN);
+	cr_expect(is_ready(pair->home->rx_cq));
+	cr_expect_eq(is_pending(pair->home->rx_cq), PMV_PENDING_POSTS);
+	pair->home->fake.room = -1;
+	pmv_push(&pair->from->initiator, false);
+	expect_sent(pair, "M");
+	for (int i = 0; i < 8; i++)
+		pair_round(pair);
+	rig_expect_each(pair->home, 1, PMV_WINDOW, RIG_WRITTEN);
+	pair_close(pair);
+}
+
 Test(push, waits_to_post_if_the_core_has_no_room_for_a_message)
 {
 	struct pair *pair = open_pair();
