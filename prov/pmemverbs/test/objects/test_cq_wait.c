@@ -436,6 +436,21 @@ Test(cq_wait, wakes_another_thread_for_what_it_leaves)
 	pair_close(pair);
 }
 
+/* Another thread sleeps there: what was to wake it has been read by whoever is about to sleep. */
+Test(cq_wait, leaves_the_event_of_an_entry_to_others)
+{
+	struct pair *pair = open_pair();
+	struct pmv_queue *queue = &pmv_to_cq(pair->home->cq)->queue;
+	struct fi_cq_tagged_entry entry = {.op_context = CONTEXT(1)};
+	struct pollfd fd = {.fd = queue->epoll_fd, .events = POLLIN};
+
+	cr_assert(pmv_queue_add(queue, pmv_comp_success(queue, &entry)));
+	cr_expect_eq(pmv_cq_trywait(pmv_to_cq(pair->home->cq)), -FI_EAGAIN);
+	cr_expect_eq(poll(&fd, 1, 0), 1);
+	cr_expect_eq(fi_cq_read(pair->home->cq, &entry, 1), 1);
+	pair_close(pair);
+}
+
 Test(cq_wait, is_not_delayed_by_naps_if_there_are_entries)
 {
 	struct pair *pair = open_pair();
