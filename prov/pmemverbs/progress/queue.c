@@ -319,7 +319,7 @@ void pmv_queue_look_for_room(struct pmv_queue *queue)
 		return;
 	atomic_store(&queue->hurried, true);
 	atomic_store(&queue->pending, PMV_PENDING_POSTS);
-	if (atomic_exchange(&queue->armed, false))
+	if (atomic_exchange(&queue->armed, 0))
 		pmv_queue_wake(queue);
 }
 
