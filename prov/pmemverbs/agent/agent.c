@@ -58,7 +58,6 @@ int pmv_agent_init(struct pmv_agent *agent, const struct pmv_engine *engine)
 	pthread_mutex_init(&agent->serving, NULL);
 	pthread_mutex_init(&agent->stand_in.acting, NULL);
 	pthread_mutex_init(&agent->lock, NULL);
-	pthread_mutex_init(&agent->nudging, NULL);
 	pthread_cond_init(&agent->unpinned, NULL);
 	pmv_regions_init(&agent->regions);
 	return 0;
@@ -69,7 +68,6 @@ void pmv_agent_destroy(struct pmv_agent *agent)
 	pmv_agent_stop(agent);
 	pmv_regions_destroy(&agent->regions);
 	pthread_cond_destroy(&agent->unpinned);
-	pthread_mutex_destroy(&agent->nudging);
 	pthread_mutex_destroy(&agent->lock);
 	pthread_mutex_destroy(&agent->stand_in.acting);
 	pthread_mutex_destroy(&agent->serving);

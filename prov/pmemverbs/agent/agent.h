@@ -78,9 +78,8 @@ struct pmv_agent {
 	atomic_bool running;
 	atomic_bool stop;
 	atomic_bool asleep;
-	pthread_mutex_t
-		nudging;    /* by the call that looks whether a thread that sleeps has work ... */
-	atomic_bool nudged; /* ... for another one, too */
+	atomic_bool nudging; /* a call looks whether a thread that sleeps has work ... */
+	atomic_bool nudged;  /* ... for another one, too */
 	atomic_ulong sleeps;
 	atomic_ulong wakes;  /* sleeps that did not end by themselves */
 	atomic_bool watched; /* a queue may be */

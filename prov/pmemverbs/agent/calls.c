@@ -18,6 +18,9 @@
  */
 #define SMALL_SLICE ((struct pmv_slice){16 << 10, 1})
 
+/* One call looks so often for what others move; then the thread does, as calls have to end. */
+#define MOST_LOOKS 16
+
 /* goes_on -- a call has done a part of a request: it would take many calls to end it */
 static bool goes_on(struct pmv_agent *agent)
 {
@@ -186,7 +189,8 @@ static bool has_work(struct pmv_agent *agent)
 
 void pmv_agent_wake_for_requests(struct pmv_agent *agent)
 {
-	bool found = false;
+	unsigned int looks = 0;
+	bool kicks = false;
 
 	if (atomic_load(&agent->calls_look) && pmv_agent_look_in_call(agent) &&
 	    !atomic_load(&agent->watched))
@@ -195,13 +199,17 @@ void pmv_agent_wake_for_requests(struct pmv_agent *agent)
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!atomic_load(&agent->asleep))
 		return;
-	/* Of many calls at a time one looks for all: again, if it is nudged meanwhile. */
+	/*
+	 * Of many calls at a time one looks for all: again, if it is nudged meanwhile.  Whoever
+	 * leaves it to that one has set `nudged` before it found `nudging` set; and the kick comes
+	 * behind that, so the thread looks for it as well.
+	 */
 	atomic_store(&agent->nudged, true);
-	while (atomic_load(&agent->nudged) && !pthread_mutex_trylock(&agent->nudging)) {
-		atomic_store(&agent->nudged, false);
-		found |= has_work(agent);
-		pthread_mutex_unlock(&agent->nudging);
+	while (!kicks && atomic_load(&agent->nudged) && !atomic_exchange(&agent->nudging, true)) {
+		atomic_exchange(&agent->nudged, false);
+		kicks = ++looks > MOST_LOOKS || has_work(agent);
+		atomic_store(&agent->nudging, false);
 	}
-	if (found)
+	if (kicks)
 		pmv_agent_kick(agent);
 }

@@ -126,6 +126,7 @@ test_post_SOURCES = %D%/commit/test_post.c
 test_post_list_SOURCES = %D%/commit/test_post_list.c
 test_prepare_SOURCES = %D%/commit/test_prepare.c
 test_push_SOURCES = %D%/commit/test_push.c %D%/commit/test_flush_request.h
+test_push_LDFLAGS = -Wl,--wrap=clock_gettime
 test_rdma_flush_SOURCES = %D%/commit/test_rdma_flush.c %D%/commit/test_rdma_flush_tail.c %D%/commit/test_rdma_flush_waits.c \
 	$(chain_sources) %D%/support/flush_rig.c %D%/support/flush_rig.h
 test_run_SOURCES = %D%/commit/test_run.c

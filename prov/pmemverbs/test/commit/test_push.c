@@ -3,8 +3,10 @@
 #include "test_flush_request.h"
 
 #include <poll.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "agent/receiver.h"
 #include "commit/push.h"
 #include "objects/cq.h"
 
@@ -179,9 +181,9 @@ Test(push, has_one_of_many_calls_look_for_a_thread_that_sleeps)
 	struct pmv_agent *agent = home_agent(pair);
 
 	play_thread(pair, true);
-	pthread_mutex_lock(&agent->nudging);
+	atomic_store(&agent->nudging, true);
 	pmv_agent_nudge(agent);
-	pthread_mutex_unlock(&agent->nudging);
+	atomic_store(&agent->nudging, false);
 	cr_expect_not(is_kicked(pair));
 	cr_expect(atomic_load(&agent->nudged));
 	pmv_agent_nudge(agent);
@@ -191,6 +193,57 @@ Test(push, has_one_of_many_calls_look_for_a_thread_that_sleeps)
 	pthread_mutex_lock(&agent->lock);
 	pmv_agent_nudge(agent);
 	pthread_mutex_unlock(&agent->lock);
+	cr_expect(is_kicked(pair));
+	play_thread(pair, false);
+	pair_close(pair);
+}
+
+/* Others nudge it in each look, which takes the time if somebody is watched. */
+static struct {
+	struct pmv_agent *agent;
+	unsigned int looks;
+} nudges;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
+{
+	if (nudges.agent && ++nudges.looks < 1000) {
+		atomic_store(&nudges.agent->nudged, true);
+		atomic_store(&nudges.agent->watched, true);
+	}
+	return __real_clock_gettime(clock, time);
+}
+
+/* look_amid_others -- how often a call looks that others nudge without end */
+static unsigned int look_amid_others(struct pair *pair)
+{
+	struct pmv_agent *agent = home_agent(pair);
+
+	atomic_store(&agent->watched, true);
+	nudges.looks = 0;
+	nudges.agent = agent;
+	pmv_agent_nudge(agent);
+	nudges.agent = NULL;
+	atomic_store(&agent->watched, false);
+	return nudges.looks;
+}
+
+Test(push, has_a_call_end_that_looks_for_others)
+{
+	struct pair *pair = open_pair();
+	struct pmv_receiver *receiver = TAILQ_FIRST(&home_agent(pair)->looks.active);
+
+	play_thread(pair, true);
+	cr_expect_lt(look_amid_others(pair), 100);
+	/* What is left is the thread's. */
+	cr_expect(is_kicked(pair));
+	cr_expect_not(atomic_load(&home_agent(pair)->nudging));
+	/* It is not kept waiting for what has been found. */
+	receiver->working = true;
+	cr_expect_eq(look_amid_others(pair), 1);
+	receiver->working = false;
 	cr_expect(is_kicked(pair));
 	play_thread(pair, false);
 	pair_close(pair);
