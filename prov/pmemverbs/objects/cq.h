@@ -7,7 +7,7 @@
 #include "objects/domain.h"
 #include "progress/queue.h"
 
-/* Have looks before a sleep paid lately?  (cq.c) */
+/* Have looks before a sleep paid lately?  (cq_wait.c) */
 struct pmv_looked {
 	atomic_uint skips_left; /* so many of the next waits sleep without a look */
 	atomic_uint skips; /* so many were added for the last look; 0: it has found something */

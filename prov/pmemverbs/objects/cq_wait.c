@@ -60,32 +60,36 @@ struct wait {
 	struct pmv_cq *cq;
 	const void *cond;
 	int timeout;
-	int cancel;       /* whether the thread may be cancelled in its sleep */
-	unsigned int arm; /* of its last sleep; 0: it has not slept */
-	bool works;       /* the core has told this call of what is there, and so nobody else */
+	unsigned heeded; /* of the signals, when the call began */
+	int cancel;      /* whether the thread may be cancelled in its sleep */
+	bool works;      /* the core has told this call of what is there, and so nobody else */
 };
 
 /*
  * may_sleep -- 0: the descriptor is told of all that comes from now on; *works: if not, it is the
- * core that has work
+ * core that has work; heeded: all signals since then end the call
  */
-static int may_sleep(struct pmv_cq *cq, unsigned int *arm, bool *works)
+static int may_sleep(struct pmv_cq *cq, unsigned heeded, bool *works)
 {
-	int ret;
+	int ret, taken;
 
 	*works = false;
 	if (cq->queue.epoll_fd < 0)
 		return -FI_EINVAL;
-	ret = pmv_queue_arm(&cq->queue, arm);
-	if (ret)
-		return ret;
+	taken = pmv_queue_arm(&cq->queue);
+	if (taken < 0)
+		return taken;
 	if (atomic_load(&cq->queue.num_ready)) {
 		/* Others may sleep, too: this has taken what told them of an entry. */
 		pmv_queue_wake(&cq->queue);
 		return -FI_EAGAIN;
 	}
-	if (must_look(cq) || atomic_load(&cq->signals) != atomic_load(&cq->heeded))
+	if (must_look(cq) || atomic_load(&cq->signals) != heeded) {
+		/* Or of a wait, or of a signal. */
+		if (taken)
+			pmv_queue_wake(&cq->queue);
 		return -FI_EAGAIN;
+	}
 	/* If the queue is attended the agent's thread reads it, and the core is not asked. */
 	ret = atomic_load(&cq->queue.attended) ? 0 : pmv_queue_trywait(&cq->queue);
 	*works = ret == -FI_EAGAIN;
@@ -120,14 +124,18 @@ static bool sleeps_alone(struct pmv_cq *cq)
 /* leave -- the call that waits has ended, or its thread is cancelled */
 static void leave(void *arg)
 {
-	struct wait *wait = arg;
+	const struct wait *wait = arg;
 	struct pmv_cq *cq = wait->cq;
+	unsigned int armed = atomic_load(&cq->queue.armed);
 
-	/* Others that wait in a call, or for the descriptor, may sleep since then. */
-	if (wait->arm && sleeps_alone(cq) && !atomic_load(&cq->lends_fd))
-		pmv_queue_disarm(&cq->queue, wait->arm);
+	/* Those that wait for the descriptor may still sleep. */
+	if (armed && sleeps_alone(cq) && !atomic_load(&cq->lends_fd))
+		pmv_queue_disarm(&cq->queue, armed);
 	if (atomic_fetch_sub(&cq->queue.sleepers, 1) == 1)
 		pmv_agent_has_left(&cq->domain->agent, &cq->queue);
+	else if (wait->works)
+		/* What is left is for others that sleep. */
+		pmv_queue_wake(&cq->queue);
 }
 
 /* look_for_traffic -- as fi_cq_sread does (look_on), before fi_trywait lets somebody sleep */
@@ -149,14 +157,13 @@ static void look_for_traffic(struct pmv_cq *cq)
 
 int pmv_cq_trywait(struct pmv_cq *cq)
 {
-	unsigned int arm;
 	bool works;
 	int ret;
 
 	atomic_store(&cq->lends_fd, true);
 	if (atomic_exchange(&cq->moved, false))
 		look_for_traffic(cq);
-	ret = may_sleep(cq, &arm, &works);
+	ret = may_sleep(cq, atomic_load(&cq->heeded), &works);
 	if (!ret && pmv_queue_may_have_room(&cq->queue)) {
 		/* Others may have been refused, too: this call took what told them. */
 		pmv_queue_wake(&cq->queue);
@@ -226,7 +233,7 @@ static int wait_for_entries(struct pmv_cq *cq, int64_t left, struct wait *wait)
 		pmv_cancel_off();
 		return 0;
 	}
-	ret = may_sleep(cq, &wait->arm, &works);
+	ret = may_sleep(cq, wait->heeded, &works);
 	wait->works |= works;
 	if (ret && !(works && looks_uselessly(cq)))
 		return ret == -FI_EAGAIN ? 0 : ret;
@@ -307,7 +314,6 @@ static bool goes_on_looking(struct pmv_cq *cq, struct look *look)
 static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, struct wait *wait)
 {
 	struct pmv_cq *cq = pmv_to_cq(fid);
-	unsigned heeded = atomic_load(&cq->heeded);
 	int64_t end = pmv_clock_ms() + wait->timeout;
 	struct look look = {.until_ns = 0};
 	int64_t slept_ns;
@@ -332,7 +338,7 @@ static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, struct 
 				atomic_store(&look.before_sleep->skips, 0);
 			return got;
 		}
-		if ((wait->timeout >= 0 && left <= 0) || is_signaled(cq, heeded))
+		if ((wait->timeout >= 0 && left <= 0) || is_signaled(cq, wait->heeded))
 			return got ? (ssize_t) got : -FI_EAGAIN;
 		if (goes_on_looking(cq, &look))
 			continue;
@@ -348,7 +354,12 @@ static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, struct 
 ssize_t pmv_cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
 {
 	struct pmv_cq *cq = pmv_to_cq(fid);
-	struct wait wait = {.cq = cq, .cond = cond, .timeout = timeout};
+	struct wait wait = {
+		.cq = cq,
+		.cond = cond,
+		.timeout = timeout,
+		.heeded = atomic_load(&cq->heeded),
+	};
 	ssize_t ret;
 
 	if (cq->queue.epoll_fd < 0)
@@ -357,10 +368,9 @@ ssize_t pmv_cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *co
 	atomic_fetch_add(&cq->queue.sleepers, 1);
 	pthread_cleanup_push(leave, &wait);
 	ret = read_or_wait(fid, buf, count, &wait);
+	if (ret == -FI_EAGAIN)
+		wait.works = false;
 	pthread_cleanup_pop(1);
-	/* What is left is for others that sleep. */
-	if (wait.works && ret != -FI_EAGAIN && atomic_load(&cq->queue.sleepers))
-		pmv_queue_wake(&cq->queue);
 	pmv_cancel_restore(wait.cancel);
 	return ret;
 }

@@ -216,7 +216,7 @@ bool pmv_queue_add(struct pmv_queue *queue, struct pmv_comp *comp);
 /*
  * pmv_queue_wake -- have whoever waits look again
  * pmv_queue_raise -- the same, after an entry was put into the ready list; unless nobody has armed
- *   the descriptor since it was last raised
+ *   the descriptor since it was last raised, or a call is about to take the entry
  */
 void pmv_queue_wake(struct pmv_queue *queue);
 void pmv_queue_raise(struct pmv_queue *queue);
@@ -261,12 +261,14 @@ bool pmv_queue_may_have_room(struct pmv_queue *queue);
 bool pmv_queue_is_armed(struct pmv_queue *queue);
 
 /*
- * pmv_queue_arm -- before a sleep: whatever comes from now on makes the descriptor ready; *arm: the
- *   call's number
- * pmv_queue_disarm -- whoever armed it with this number sleeps no more, and nobody else did then
+ * pmv_queue_arm -- before a sleep: whatever comes from now on makes the descriptor ready; 1: it
+ * was, and others that sleep may not have seen that pmv_queue_disarm -- whoever had armed it when
+ * `armed` was this sleeps no more
+ *
+ * pmv_queue_arm: 0, 1 or a negative fi_errno.
  */
-int pmv_queue_arm(struct pmv_queue *queue, unsigned int *arm);
-void pmv_queue_disarm(struct pmv_queue *queue, unsigned int arm);
+int pmv_queue_arm(struct pmv_queue *queue);
+void pmv_queue_disarm(struct pmv_queue *queue, unsigned int armed);
 
 /*
  * pmv_queue_ignore -- the core's events do not make the descriptor ready any more: somebody else

@@ -38,25 +38,28 @@ void pmv_queue_let_go(struct pmv_queue *queue)
 	change_signal(queue, pmv_signal_let_go);
 }
 
-int pmv_queue_arm(struct pmv_queue *queue, unsigned int *arm)
+int pmv_queue_arm(struct pmv_queue *queue)
 {
 	uint64_t raised;
+	unsigned int arm;
+	ssize_t len;
 	int ret;
 
 	ret = change_signal(queue, pmv_signal_arm);
 	if (ret)
 		return ret;
 	/* Before the caller looks at the list: an entry that comes later raises it again. */
-	if (read(queue->wake_fd, &raised, sizeof(raised)) < 0 && errno != EAGAIN)
+	len = read(queue->wake_fd, &raised, sizeof(raised));
+	if (len < 0 && errno != EAGAIN)
 		return -errno;
-	*arm = atomic_fetch_add(&queue->arms, 1) + 1;
-	atomic_store(&queue->armed, *arm ? *arm : 1);
-	return 0;
+	arm = atomic_fetch_add(&queue->arms, 1) + 1;
+	atomic_store(&queue->armed, arm ? arm : 1);
+	return len > 0;
 }
 
-void pmv_queue_disarm(struct pmv_queue *queue, unsigned int arm)
+void pmv_queue_disarm(struct pmv_queue *queue, unsigned int armed)
 {
-	atomic_compare_exchange_strong(&queue->armed, &arm, 0);
+	atomic_compare_exchange_strong(&queue->armed, &armed, 0);
 }
 
 static int set_core_events(struct pmv_queue *queue, uint32_t events)

@@ -26,6 +26,7 @@ static struct {
 	int serve_at; /* this call; sleeps are told apart */
 	int sleeps;   /* the target answers in each */
 	bool others;  /* or something else comes, which nobody had asked for */
+	bool signals; /* or a signal does, which another call has heard of before */
 } fake_time;
 
 /* A descriptor that stays ready, though there is nothing to read */
@@ -39,6 +40,7 @@ static struct {
 	int naps[NAPS]; /* ... and their ms */
 	int entry_in;   /* it comes in that nap; 0: in none */
 	int core_in;    /* an entry of the core's does */
+	int ends_in;    /* the thread is cancelled in it */
 } stuck;
 
 static int poll_stuck(nfds_t count, int timeout)
@@ -49,6 +51,8 @@ static int poll_stuck(nfds_t count, int timeout)
 	}
 	cr_assert_lt(stuck.count, NAPS);
 	stuck.naps[stuck.count++] = timeout;
+	if (stuck.count == stuck.ends_in)
+		pthread_exit(NULL);
 	if (stuck.count == stuck.core_in)
 		fake_complete(&fake_time.pair->home->fake, 1);
 	if (stuck.count == stuck.entry_in) {
@@ -68,7 +72,12 @@ static void serve(void)
 	struct fi_cq_tagged_entry entry = {.op_context = CONTEXT(1)};
 
 	fake_time.serving = true;
-	if (fake_time.others)
+	if (fake_time.signals) {
+		struct pmv_cq *cq = pmv_to_cq(fake_time.pair->home->cq);
+
+		accepted(fi_cq_signal(&cq->cq_fid));
+		atomic_store(&cq->heeded, atomic_load(&cq->signals));
+	} else if (fake_time.others)
 		cr_assert(pmv_queue_add(queue, pmv_comp_success(queue, &entry)));
 	else
 		pair_round(fake_time.pair);
@@ -448,6 +457,54 @@ Test(cq_wait, leaves_the_event_of_an_entry_to_others)
 	cr_expect_eq(pmv_cq_trywait(pmv_to_cq(pair->home->cq)), -FI_EAGAIN);
 	cr_expect_eq(poll(&fd, 1, 0), 1);
 	cr_expect_eq(fi_cq_read(pair->home->cq, &entry, 1), 1);
+	pair_close(pair);
+}
+
+static void *wait_until_cancelled(void *pair)
+{
+	wait_stuck(pair, 0);
+	return NULL;
+}
+
+Test(cq_wait, wakes_another_thread_for_what_it_leaves_when_it_is_cancelled)
+{
+	struct pair *pair = open_pair();
+	struct pmv_queue *queue = &pmv_to_cq(pair->home->cq)->queue;
+	pthread_t thread;
+	uint64_t wakes;
+
+	pair->home->core.manual_progress = pair->home->fake.holds_message = true;
+	stuck.quiet = true;
+	stuck.ends_in = 2;
+	atomic_store(&queue->sleepers, 1);
+	cr_assert_eq(pthread_create(&thread, NULL, wait_until_cancelled, pair), 0);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+	cr_expect_eq(atomic_exchange(&queue->sleepers, 0), 1);
+	fake_time.pair = NULL;
+	cr_assert_eq(read(queue->wake_fd, &wakes, sizeof(wakes)), sizeof(wakes));
+	cr_expect_eq(wakes, 1);
+	pair->home->fake.holds_message = false;
+	pair->home->core.manual_progress = stuck.on = stuck.quiet = false;
+	pair_close(pair);
+}
+
+/* It is about to sleep, and takes what was to wake it. */
+Test(cq_wait, is_ended_by_a_signal_that_another_call_has_heard_of)
+{
+	struct pair *pair = open_pair();
+	struct pmv_cq *cq = pmv_to_cq(pair->home->cq);
+	struct fi_cq_tagged_entry entry;
+
+	fake_time.signals = true;
+	fake_time.now = pmv_clock_ns();
+	/* Behind the look for a signal, and before the sleep */
+	atomic_store(&cq->looked[0].skips_left, 1);
+	fake_time.serve_at = 2;
+	fake_time.pair = pair;
+	cr_expect_eq(fi_cq_sread(&cq->cq_fid, &entry, 1, NULL, -1), -FI_EAGAIN);
+	fake_time.pair = NULL;
+	fake_time.signals = false;
+	cr_expect_eq(fake_time.sleeps, 0);
 	pair_close(pair);
 }
 

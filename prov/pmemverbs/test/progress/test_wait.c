@@ -54,24 +54,25 @@ Test(wait, whoever_may_sleep_is_told_of_a_new_wait)
 {
 	struct pmv_queue *queue;
 	struct rig *rig = open_rig(&queue);
-	unsigned int first, second;
+	unsigned int armed;
 
-	accepted(pmv_queue_arm(queue, &first));
+	accepted(pmv_queue_arm(queue));
 	wait_for(queue, 0);
 	cr_expect_eq(wakes(queue), 1);
 	pmv_queue_unwait(queue, &waiting.waiter);
 
 	/* Nobody sleeps any more. */
-	accepted(pmv_queue_arm(queue, &first));
-	pmv_queue_disarm(queue, first);
+	accepted(pmv_queue_arm(queue));
+	pmv_queue_disarm(queue, atomic_load(&queue->armed));
 	wait_for(queue, 0);
 	cr_expect_eq(wakes(queue), 0);
 	pmv_queue_unwait(queue, &waiting.waiter);
 
 	/* Another one does, since then. */
-	accepted(pmv_queue_arm(queue, &first));
-	accepted(pmv_queue_arm(queue, &second));
-	pmv_queue_disarm(queue, first);
+	accepted(pmv_queue_arm(queue));
+	armed = atomic_load(&queue->armed);
+	accepted(pmv_queue_arm(queue));
+	pmv_queue_disarm(queue, armed);
 	wait_for(queue, 0);
 	cr_expect_eq(wakes(queue), 1);
 	pmv_queue_unwait(queue, &waiting.waiter);
@@ -83,11 +84,10 @@ Test(wait, nobody_is_woken_for_what_the_reader_takes_itself)
 	struct pmv_queue *queue;
 	struct rig *rig = open_rig(&queue);
 	struct fi_cq_tagged_entry entries[2];
-	unsigned int arm;
 
 	for (int answers = 1; answers <= 2; answers++) {
 		wait_for(queue, answers);
-		accepted(pmv_queue_arm(queue, &arm));
+		cr_expect_geq(pmv_queue_arm(queue), 0);
 		cr_expect_eq(fi_cq_read(rig->cq, entries, 1), 1);
 		/* But for what it leaves. */
 		cr_expect_eq(wakes(queue), answers - 1);
@@ -95,7 +95,7 @@ Test(wait, nobody_is_woken_for_what_the_reader_takes_itself)
 	}
 	cr_expect_eq(fi_cq_read(rig->cq, entries, 1), 1);
 	/* And for what others add: nobody reads now. */
-	accepted(pmv_queue_arm(queue, &arm));
+	accepted(pmv_queue_arm(queue));
 	waiting.answers = 1;
 	push(&waiting.waiter, false);
 	cr_expect_eq(wakes(queue), 1);
@@ -122,5 +122,44 @@ Test(wait, whoever_comes_back_from_its_sleep_need_not_be_told)
 		cr_expect_eq(wakes(queue), others > 0);
 		pmv_queue_unwait(queue, &waiting.waiter);
 	}
+	rig_close(rig);
+}
+
+/* Two slept, and the one that slept last has gone before. */
+Test(wait, whoever_leaves_last_need_not_be_told_either)
+{
+	struct pmv_queue *queue;
+	struct rig *rig = open_rig(&queue);
+	struct fi_cq_tagged_entry entry;
+
+	accepted(pmv_queue_arm(queue));
+	cr_expect_eq(fi_cq_sread(rig->cq, &entry, 1, NULL, 0), -FI_EAGAIN);
+	wait_for(queue, 0);
+	cr_expect_eq(wakes(queue), 0);
+	pmv_queue_unwait(queue, &waiting.waiter);
+	rig_close(rig);
+}
+
+/* Whoever is about to sleep may take what was to wake another one: it passes that on. */
+Test(wait, nobody_keeps_from_others_what_was_to_wake_them)
+{
+	struct pmv_queue *queue;
+	struct rig *rig = open_rig(&queue);
+	struct pmv_cq *cq = pmv_to_cq(rig->cq);
+
+	/* An endpoint waits, and somebody has to look for that. */
+	accepted(pmv_queue_arm(queue));
+	wait_for(queue, 0);
+	pmv_queue_hurry(queue, &waiting.waiter);
+	refused(pmv_cq_trywait(cq), FI_EAGAIN);
+	cr_expect_eq(wakes(queue), 1);
+	/* But there is nothing to pass on now. */
+	refused(pmv_cq_trywait(cq), FI_EAGAIN);
+	cr_expect_eq(wakes(queue), 0);
+	pmv_queue_unwait(queue, &waiting.waiter);
+	/* A signal */
+	accepted(fi_cq_signal(rig->cq));
+	refused(pmv_cq_trywait(cq), FI_EAGAIN);
+	cr_expect_eq(wakes(queue), 1);
 	rig_close(rig);
 }
