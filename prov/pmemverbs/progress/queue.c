@@ -336,10 +336,11 @@ void pmv_queue_unwait(struct pmv_queue *queue, struct pmv_waiter *waiter)
 
 static void push_all(struct pmv_queue *queue, bool looking)
 {
-	enum pmv_pending most = PMV_PENDING_NONE;
+	enum pmv_pending most = PMV_PENDING_NONE, before;
 	struct pmv_waiter *waiter, *next;
 
 	pthread_mutex_lock(&queue->stall_lock);
+	before = atomic_load(&queue->pending);
 	atomic_store(&queue->hurried, false);
 	for (waiter = TAILQ_FIRST(&queue->waiters); waiter; waiter = next) {
 		enum pmv_pending pending = waiter->push(waiter, looking);
@@ -355,8 +356,11 @@ static void push_all(struct pmv_queue *queue, bool looking)
 	atomic_store(&queue->pending, most);
 	/* What was found may be old. */
 	if (most && atomic_load(&queue->hurried))
-		atomic_store(&queue->pending, PMV_PENDING_POSTS);
+		atomic_store(&queue->pending, most = PMV_PENDING_POSTS);
 	pthread_mutex_unlock(&queue->stall_lock);
+	/* Whoever sleeps has to ask for acknowledgements, or to post: this call may end. */
+	if (most > before && atomic_exchange(&queue->armed, 0))
+		pmv_queue_wake(queue);
 }
 
 static inline void push_waiters(struct pmv_queue *queue, bool looking)
@@ -390,10 +394,8 @@ void pmv_queue_progress(struct pmv_queue *queue, bool looking)
 {
 	size_t taken = 0;
 	ssize_t ret = 0;
-	int before;
 
 	pthread_mutex_lock(&queue->lock);
-	before = atomic_load(&queue->pending);
 	push_waiters(queue, looking);
 	while (taken < MOST_TAKEN && (ret = take_entries(queue)) >= 0)
 		taken += ret;
@@ -403,9 +405,6 @@ void pmv_queue_progress(struct pmv_queue *queue, bool looking)
 	else if (atomic_load(&queue->attended) && ret < 0 && ret != -FI_EAGAIN)
 		pmv_queue_wake(queue);
 	push_waiters(queue, looking);
-	/* Whoever sleeps has to ask for acknowledgements, or to post. */
-	if (atomic_load(&queue->pending) > before && atomic_exchange(&queue->armed, 0))
-		pmv_queue_wake(queue);
 	if (atomic_load(&queue->refused))
 		tell_refused(queue);
 	pthread_mutex_unlock(&queue->lock);

@@ -6,6 +6,7 @@
 
 #include "agent/agent.h"
 #include "objects/cq.h"
+#include "progress/ready.h"
 #include "test/support/pair.h"
 
 /* wakes -- since the last time that this was asked */
@@ -100,6 +101,30 @@ Test(wait, nobody_is_woken_for_what_the_reader_takes_itself)
 	push(&waiting.waiter, false);
 	cr_expect_eq(wakes(queue), 1);
 	cr_expect_eq(fi_cq_read(rig->cq, entries, 2), 1);
+	rig_close(rig);
+}
+
+/* It waits for more than whoever sleeps knows, and the reader goes away. */
+Test(wait, whoever_may_sleep_is_told_if_a_reader_has_left_more_to_wait_for)
+{
+	struct pmv_queue *queue;
+	struct rig *rig = open_rig(&queue);
+	struct fi_cq_tagged_entry entry = {.op_context = CONTEXT(2)};
+
+	for (int entries = 0; entries < 2; entries++) {
+		wait_for(queue, 0);
+		atomic_store(&queue->pending, PMV_PENDING_FLUSH);
+		accepted(pmv_queue_arm(queue));
+		if (entries)
+			cr_assert(pmv_ready_add(queue, pmv_comp_success(queue, &entry)));
+		cr_expect_eq(fi_cq_read(rig->cq, &entry, 1), entries ? 1 : -FI_EAGAIN);
+		cr_expect_eq(pmv_queue_pending(queue), PMV_PENDING_ACKS);
+		cr_expect_eq(wakes(queue), 1);
+		/* Once */
+		cr_expect_eq(fi_cq_read(rig->cq, &entry, 1), -FI_EAGAIN);
+		cr_expect_eq(wakes(queue), 0);
+		pmv_queue_unwait(queue, &waiting.waiter);
+	}
 	rig_close(rig);
 }
 
