@@ -122,8 +122,9 @@ enum {
 	 * as before, up to PMV_IDLE_LONGEST_TRAFFIC_NS, or else for half as long.  Measured over
 	 * tcp: without that a one-sided commit took two to five times as long as one by the agent.
 	 * A byte each 150 us does not keep the thread looking.  fi_cq_sread and fi_trywait look for
-	 * the least time, if they have moved the data (cq_wait.c).  Measured, where the target's
-	 * application sleeps on the descriptor: 11 us for a one-sided commit, without that 22 us.
+	 * the least time, if they have moved the data behind such a short sleep (cq_wait.c).
+	 * Measured, where the target's application sleeps on the descriptor: 11 us for a one-sided
+	 * commit, without that 22 us.
 	 */
 	PMV_IDLE_SHORT_NS = 75000,
 	PMV_IDLE_LEAST_TRAFFIC_NS = 50000,
