@@ -205,10 +205,26 @@ int __wrap_nanosleep(const struct timespec *ts, struct timespec *left)
 
 /* Chance */
 
+static void draw(unsigned char *buf, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		buf[i] = (unsigned char) sched_dice(256);
+}
+
+/*
+ * Two lives of a target have the same number once in 65,536 times (fi_pmemverbs_memory(7)), and a
+ * key of the earlier one is not refused then.  In one world it does not happen.
+ */
 ssize_t __wrap_getrandom(void *buf, size_t len, unsigned int flags)
 {
+	static bool drawn[UINT16_MAX + 1];
+	uint16_t life;
+
 	(void) flags;
-	for (size_t i = 0; i < len; i++)
-		((unsigned char *) buf)[i] = (unsigned char) sched_dice(256);
+	do {
+		draw(buf, len);
+		memcpy(&life, buf, sizeof(life));
+	} while (len == sizeof(life) && drawn[life]);
+	drawn[life] |= len == sizeof(life);
 	return (ssize_t) len;
 }
