@@ -18,7 +18,8 @@
  * Whoever waits looks for so long before it sleeps: often what it waits for comes before a sleep
  * would have begun and ended.  Measured over tcp, on two processors, with 12,500 commits of 64
  * bytes by the agent: with the look 19 us for a commit, and 0.85 s of the initiator's processor
- * time, without it 34 us and 0.99 s; with a look of 10 us, 27 us and 0.82 s.
+ * time, without it 34 us and 0.99 s; with a look of 10 us, 27 us and 0.82 s.  And with one-sided
+ * commits of an initiator that sleeps on the descriptor: 15 us, without the look 25 us.
  *
  * A look in vain takes the processor from others.  So after one the next waits do without: 1, then
  * 3, 7, and so on up to the second number.  Waits for acknowledgements are counted apart: others
@@ -138,19 +139,96 @@ static void leave(void *arg)
 		pmv_queue_wake(&cq->queue);
 }
 
-/* look_for_traffic -- as fi_cq_sread does (look_on), before fi_trywait lets somebody sleep */
-static void look_for_traffic(struct pmv_cq *cq)
-{
-	int64_t until = pmv_clock_ns() + PMV_IDLE_LEAST_TRAFFIC_NS;
-	struct pmv_agent *agent = &cq->domain->agent;
-	struct wait wait = {.cq = cq, .cancel = pmv_cancel_off()};
+struct look {
+	int64_t until_ns; /* 0: it has not begun */
+	bool on;
+	struct pmv_looked *before_sleep; /* NULL: it is for more of what this call has moved */
+};
 
+/* begin_look -- before a sleep; alone: nobody else sleeps there in a call */
+static void begin_look(struct pmv_cq *cq, struct look *look, bool alone)
+{
+	struct pmv_looked *looked = &cq->looked[pmv_queue_pending(&cq->queue) == PMV_PENDING_ACKS];
+	unsigned skips_left = atomic_load(&looked->skips_left);
+
+	look->before_sleep = looked;
+	look->until_ns = pmv_clock_ns() + LOOK_BEFORE_SLEEP_NS;
+	look->on = !skips_left && alone;
+	if (skips_left)
+		atomic_store(&looked->skips_left, skips_left - 1);
+}
+
+/* skip_next_looks -- the last one was in vain */
+static void skip_next_looks(struct pmv_looked *looked)
+{
+	unsigned skips = atomic_load(&looked->skips);
+
+	skips = skips < MOST_SKIPS ? 2 * skips + 1 : MOST_SKIPS;
+	atomic_store(&looked->skips, skips);
+	atomic_store(&looked->skips_left, skips);
+}
+
+/* traffic_look -- for more of what has ended a sleep */
+static struct look traffic_look(void)
+{
+	return (struct look){.until_ns = pmv_clock_ns() + PMV_IDLE_LEAST_TRAFFIC_NS, .on = true};
+}
+
+/* end_look -- it has found something: if it was one before a sleep, such looks pay */
+static void end_look(const struct look *look)
+{
+	if (look->on && look->before_sleep)
+		atomic_store(&look->before_sleep->skips, 0);
+}
+
+/* goes_on_looking -- instead of sleeping */
+static bool goes_on_looking(struct pmv_cq *cq, struct look *look)
+{
+	if (!look->until_ns)
+		begin_look(cq, look, sleeps_alone(cq));
+	if (!look->on || pmv_clock_ns() < look->until_ns)
+		return look->on;
+	look->on = false;
+	if (look->before_sleep)
+		skip_next_looks(look->before_sleep);
+	return false;
+}
+
+/*
+ * may_look -- before fi_trywait lets somebody sleep: for more of a peer's data, or for what the
+ * core has to tell soon; the agent's thread looks for acknowledgements
+ */
+static bool may_look(struct pmv_cq *cq, struct look *look)
+{
+	if (cq->queue.epoll_fd < 0 || atomic_load(&cq->queue.num_ready) ||
+	    pmv_queue_pending(&cq->queue) > PMV_PENDING_FLUSH)
+		return false;
+	if (!atomic_exchange(&cq->moved, false))
+		begin_look(cq, look, !atomic_load(&cq->queue.sleepers));
+	else if (!atomic_load(&cq->queue.sleepers))
+		*look = traffic_look();
+	return look->on;
+}
+
+/* look_first -- as fi_cq_sread does */
+static void look_first(struct pmv_cq *cq)
+{
+	struct pmv_agent *agent = &cq->domain->agent;
+	struct look look = {.until_ns = 0};
+	struct wait wait = {.cq = cq};
+
+	if (!may_look(cq, &look))
+		return;
+	wait.cancel = pmv_cancel_off();
 	atomic_fetch_add(&cq->queue.sleepers, 1);
-	while (!atomic_load(&cq->queue.num_ready) && sleeps_alone(cq) && pmv_clock_ns() < until) {
+	while (!atomic_load(&cq->queue.num_ready) && sleeps_alone(cq) &&
+	       pmv_queue_pending(&cq->queue) <= PMV_PENDING_FLUSH && goes_on_looking(cq, &look)) {
 		pmv_agent_progress(agent);
 		pmv_queue_progress(&cq->queue, true);
 		pmv_agent_nudge(agent);
 	}
+	if (atomic_load(&cq->queue.num_ready))
+		end_look(&look);
 	leave(&wait);
 	pmv_cancel_restore(wait.cancel);
 }
@@ -161,8 +239,7 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 	int ret;
 
 	atomic_store(&cq->lends_fd, true);
-	if (atomic_exchange(&cq->moved, false))
-		look_for_traffic(cq);
+	look_first(cq);
 	ret = may_sleep(cq, atomic_load(&cq->heeded), &works);
 	if (!ret && pmv_queue_may_have_room(&cq->queue)) {
 		/* Others may have been refused, too: this call took what told them. */
@@ -262,55 +339,6 @@ static bool is_signaled(struct pmv_cq *cq, unsigned heeded)
 	return true;
 }
 
-struct look {
-	int64_t until_ns; /* 0: it has not begun */
-	bool on;
-	struct pmv_looked *before_sleep; /* NULL: it is for more of what this call has moved */
-};
-
-static void begin_look(struct pmv_cq *cq, struct look *look)
-{
-	struct pmv_looked *looked = &cq->looked[pmv_queue_pending(&cq->queue) == PMV_PENDING_ACKS];
-	unsigned skips_left = atomic_load(&looked->skips_left);
-
-	look->before_sleep = looked;
-	look->until_ns = pmv_clock_ns() + LOOK_BEFORE_SLEEP_NS;
-	look->on = !skips_left && sleeps_alone(cq);
-	if (skips_left)
-		atomic_store(&looked->skips_left, skips_left - 1);
-}
-
-/* skip_next_looks -- the last one was in vain */
-static void skip_next_looks(struct pmv_looked *looked)
-{
-	unsigned skips = atomic_load(&looked->skips);
-
-	skips = skips < MOST_SKIPS ? 2 * skips + 1 : MOST_SKIPS;
-	atomic_store(&looked->skips, skips);
-	atomic_store(&looked->skips_left, skips);
-}
-
-/* look_on -- for more of what has ended a sleep that began then */
-static void look_on(struct pmv_cq *cq, struct look *look, int64_t slept_ns)
-{
-	if (sleeps_alone(cq) && expects_traffic(cq, slept_ns))
-		*look = (struct look){.until_ns = pmv_clock_ns() + PMV_IDLE_LEAST_TRAFFIC_NS,
-				      .on = true};
-}
-
-/* goes_on_looking -- instead of sleeping */
-static bool goes_on_looking(struct pmv_cq *cq, struct look *look)
-{
-	if (!look->until_ns)
-		begin_look(cq, look);
-	if (!look->on || pmv_clock_ns() < look->until_ns)
-		return look->on;
-	look->on = false;
-	if (look->before_sleep)
-		skip_next_looks(look->before_sleep);
-	return false;
-}
-
 static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, struct wait *wait)
 {
 	struct pmv_cq *cq = pmv_to_cq(fid);
@@ -334,8 +362,7 @@ static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, struct 
 		else if (ret != -FI_EAGAIN)
 			return got ? (ssize_t) got : ret;
 		if (got && got >= wanted) {
-			if (look.on && look.before_sleep)
-				atomic_store(&look.before_sleep->skips, 0);
+			end_look(&look);
 			return got;
 		}
 		if ((wait->timeout >= 0 && left <= 0) || is_signaled(cq, wait->heeded))
@@ -346,8 +373,8 @@ static ssize_t read_or_wait(struct fid_cq *fid, void *buf, size_t count, struct 
 		ret = wait_for_entries(cq, left, wait);
 		if (ret < 0)
 			return got ? (ssize_t) got : ret;
-		if (ret)
-			look_on(cq, &look, slept_ns);
+		if (ret && sleeps_alone(cq) && expects_traffic(cq, slept_ns))
+			look = traffic_look();
 	}
 }
 

@@ -128,6 +128,11 @@ void scene_begin(int queues, int64_t ns)
 	scene.expires = INT64_MAX;
 	scene.cqs[0] = pair->away->cq;
 	scene.cqs[1] = pair->away->rx_cq;
+	/* No time goes by in a call: fi_trywait does not look before it lets anybody sleep. */
+	for (int i = 0; i < 2; i++) {
+		if (scene.cqs[i])
+			atomic_store(&pmv_to_cq(scene.cqs[i])->looked[0].skips_left, UINT_MAX);
+	}
 	for (int i = 0; i < queues; i++)
 		scene.until[i] = scene.now + ns;
 	pmv_idle_plan_init(&scene.plan);

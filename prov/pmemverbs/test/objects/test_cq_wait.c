@@ -210,6 +210,8 @@ static int trywaits(struct pair *pair, int64_t slept, int64_t step, int serve_at
 	struct fi_cq_tagged_entry entry;
 	int ret;
 
+	/* Nothing is to come soon. */
+	atomic_store(&cq->looked[0].skips_left, 2);
 	fake_time.now = pmv_clock_ns();
 	fake_time.step = fake_time.sleeps = fake_time.serve_at = 0;
 	fake_time.pair = pair;
@@ -253,7 +255,6 @@ Test(cq_wait, tells_the_agent_when_a_look_is_over)
 	struct pmv_agent *agent = &cq->domain->agent;
 
 	fake_time.others = pair->home->core.manual_progress = true;
-	accepted(pmv_cq_trywait(cq));
 	atomic_store(&cq->moved, true);
 	atomic_store(&agent->followed, &cq->queue);
 	cr_expect_eq(atomic_load(&agent->followed_ns), 0);
@@ -266,6 +267,47 @@ Test(cq_wait, tells_the_agent_when_a_look_is_over)
 	cr_expect_gt(atomic_load(&agent->followed_ns), 0);
 	atomic_store(&agent->followed, NULL);
 	fake_time.others = pair->home->core.manual_progress = false;
+	pair_close(pair);
+}
+
+/* asks -- fi_trywait does; whether it may sleep */
+static int asks(struct pair *pair, int64_t step, int serve_at)
+{
+	struct fi_cq_tagged_entry entry;
+	int ret;
+
+	fake_time.now = pmv_clock_ns();
+	fake_time.step = step;
+	fake_time.calls = 0;
+	fake_time.serve_at = serve_at;
+	fake_time.pair = pair;
+	ret = pmv_cq_trywait(pmv_to_cq(pair->home->cq));
+	fake_time.pair = NULL;
+	cr_expect_eq(fi_cq_read(pair->home->cq, &entry, 1), ret ? 1 : -FI_EAGAIN);
+	return ret;
+}
+
+/* As fi_cq_sread does: 1 wait is without a look behind one in vain. */
+Test(cq_wait, looks_for_what_comes_soon_before_it_lets_sleep_on_the_descriptor)
+{
+	struct pair *pair = open_pair();
+	struct pmv_queue *queue = &pmv_to_cq(pair->home->cq)->queue;
+
+	fake_time.others = true;
+	for (int i = 0; i < 3; i++)
+		cr_expect_eq(asks(pair, 0, SOON), -FI_EAGAIN);
+	cr_expect_eq(asks(pair, LONG, AT_LAST), 0);
+	cr_expect_eq(asks(pair, 0, SOON), 0);
+	cr_expect_eq(asks(pair, 0, SOON), -FI_EAGAIN);
+	/* The agent's thread looks for acknowledgements. */
+	atomic_store(&queue->pending, PMV_PENDING_ACKS);
+	fake_time.calls = 0;
+	fake_time.serve_at = 1;
+	fake_time.pair = pair;
+	pmv_cq_trywait(pmv_to_cq(pair->home->cq));
+	fake_time.pair = NULL;
+	cr_expect_eq(fake_time.calls, 0);
+	fake_time.others = false;
 	pair_close(pair);
 }
 
