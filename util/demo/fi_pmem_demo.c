@@ -437,7 +437,7 @@ static const struct argp_option options[] = {
 	 "the log: a file, which is made, or a /dev/dax device; 2 MiB of it; direct:FILE: memory "
 	 "with that file behind it, for any NIC (default: memory of this process)",
 	 0},
-	{NULL, 'c', "FILE", 0, "only check the log in this file", 0},
+	{NULL, 'c', "FILE", 0, "only check the log in this file (default: make one)", 0},
 	{NULL, 'P', "PORT", 0, "of the target, 1 to 65535 (default: " DEFAULT_PORT ")", 0},
 	{NULL, 'n', "COUNT", 0, "records of 64 bytes to append, 1 to 32767 (default: 1000)", 0},
 	{NULL, 'v', NULL, 0, "tell of each record when it is durable", 0},
