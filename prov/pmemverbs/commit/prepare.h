@@ -35,6 +35,8 @@ ssize_t pmv_prepare_flush(struct pmv_run *run, const struct pmv_submission *regi
 /*
  * pmv_prepare_may_store -- may the agent store the data of such a commit without a fence?  Small
  * data that need it anyway travel in the request, if there is room: one message instead of two.
+ * Measured over verbs in the lab, in instructions of both ends and the device: 70,700 for a commit
+ * of 456 bytes in the request, 81,500 for 464 bytes apart.
  * pmv_prepare_is_small -- all that has to be asked of an ordinary commit by the agent; known: what
  * is known of its key
  * pmv_prepare_may_start_to_store -- not while unfenced data travel apart (submit.c), nor if ranges
