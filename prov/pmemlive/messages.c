@@ -79,6 +79,13 @@ int64_t messages_stuck_ns(const struct conn *conn)
 	return conn->stuck_ns + (conn->stuck_since_ns ? sched_now_ns - conn->stuck_since_ns : 0);
 }
 
+int64_t messages_stuck_before_ns(const struct conn *conn)
+{
+	int64_t left = conn->naps_until_ns - sched_now_ns;
+
+	return messages_stuck_ns(conn) - (left > 0 ? left : 0);
+}
+
 /* note_end -- of this end: has it begun, or is it over? */
 static void note_end(struct conn *conn)
 {
@@ -93,8 +100,10 @@ static void note_end(struct conn *conn)
 		if (core_rules.nic)
 			conn->stuck_ns += sched_now_ns - conn->stuck_since_ns;
 		/* Nothing tells who naps that there is a receive. */
-		if (world.plain)
+		if (world.plain) {
 			conn->stuck_ns += LONGEST_NAP_NS;
+			conn->naps_until_ns = sched_now_ns + LONGEST_NAP_NS;
+		}
 		conn->stuck_since_ns = 0;
 	}
 }

@@ -268,7 +268,7 @@ void ops_begin(struct party *party, struct op *op)
 		.begin_ns = sched_now_ns,
 		.excused_ns = world_stopped_ns(),
 		.synced_ns = world_synced_ns(),
-		.stuck_ns = messages_stuck_ns(conn),
+		.stuck_ns = messages_stuck_before_ns(conn),
 		.conn = conn,
 		.on_page = party->uses_page,
 	};

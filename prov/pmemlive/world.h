@@ -75,7 +75,8 @@ struct conn {
 	uint64_t notices; /* commits that the target's application is told of */
 	/* The other end has no receive for a message, or reads no notices: nothing moves. */
 	int64_t stuck_ns, stuck_since_ns;
-	bool given_up; /* for that reason: what is under way ends when it is closed */
+	int64_t naps_until_ns; /* who could move it; in stuck_ns from the beginning of the nap on */
+	bool given_up;         /* for that reason: what is under way ends when it is closed */
 };
 
 enum op_kind {
@@ -340,6 +341,8 @@ void messages_note(struct conn *conn);
 void messages_note_all(void);
 /* messages_stuck_ns -- so long this end of a connection was stuck until now; 0, mostly */
 int64_t messages_stuck_ns(const struct conn *conn);
+/* messages_stuck_before_ns -- ... of this an operation that begins now has no use */
+int64_t messages_stuck_before_ns(const struct conn *conn);
 bool messages_are_stuck(const struct conn *conn);
 /* messages_lack -- a receive, or somebody who reads notices */
 bool messages_lack(const struct conn *conn);
