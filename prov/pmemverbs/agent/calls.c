@@ -18,9 +18,6 @@
  */
 #define SMALL_SLICE ((struct pmv_slice){16 << 10, 1})
 
-/* One call looks so often for what others move; then the thread does, as calls have to end. */
-#define MOST_LOOKS 16
-
 /* goes_on -- a call has done a part of a request: it would take many calls to end it */
 static bool goes_on(struct pmv_agent *agent)
 {
@@ -207,7 +204,7 @@ void pmv_agent_wake_for_requests(struct pmv_agent *agent)
 	atomic_store(&agent->nudged, true);
 	while (!kicks && atomic_load(&agent->nudged) && !atomic_exchange(&agent->nudging, true)) {
 		atomic_exchange(&agent->nudged, false);
-		kicks = ++looks > MOST_LOOKS || has_work(agent);
+		kicks = ++looks > PMV_IDLE_MOST_LOOKS || has_work(agent);
 		atomic_store(&agent->nudging, false);
 	}
 	if (kicks)

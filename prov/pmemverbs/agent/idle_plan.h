@@ -175,6 +175,8 @@ enum {
 	PMV_IDLE_MOST_BETWEEN_CALLS_NS = 50000,
 	PMV_IDLE_FIRST_NAP_NS = 50000,
 	PMV_IDLE_LONGEST_NAP_NS = 1000000,
+	/* One call looks so often for what others move; then the thread does: calls have to end. */
+	PMV_IDLE_MOST_LOOKS = 16,
 	/* To look into more mailboxes than that would take a call of the application too long. */
 	PMV_IDLE_MOST_IN_CALL = 64,
 

@@ -282,6 +282,13 @@ static ssize_t take_entries(struct pmv_queue *queue)
 
 /* Waiters */
 
+/* tell_sleepers -- whoever sleeps, or is about to, looks once more */
+static void tell_sleepers(struct pmv_queue *queue)
+{
+	if (atomic_exchange(&queue->armed, 0))
+		pmv_queue_wake(queue);
+}
+
 /* raise_pending -- and unlock */
 static void raise_pending(struct pmv_queue *queue, enum pmv_pending pending)
 {
@@ -291,8 +298,8 @@ static void raise_pending(struct pmv_queue *queue, enum pmv_pending pending)
 		atomic_store(&queue->pending, pending);
 	pthread_mutex_unlock(&queue->stall_lock);
 	/* Whoever sleeps did not know of that. */
-	if (before < pending && atomic_exchange(&queue->armed, 0))
-		pmv_queue_wake(queue);
+	if (before < pending)
+		tell_sleepers(queue);
 }
 
 void pmv_queue_wait(struct pmv_queue *queue, struct pmv_waiter *waiter, enum pmv_pending pending)
@@ -319,8 +326,7 @@ void pmv_queue_look_for_room(struct pmv_queue *queue)
 		return;
 	atomic_store(&queue->hurried, true);
 	atomic_store(&queue->pending, PMV_PENDING_POSTS);
-	if (atomic_exchange(&queue->armed, 0))
-		pmv_queue_wake(queue);
+	tell_sleepers(queue);
 }
 
 void pmv_queue_unwait(struct pmv_queue *queue, struct pmv_waiter *waiter)
@@ -359,8 +365,8 @@ static void push_all(struct pmv_queue *queue, bool looking)
 		atomic_store(&queue->pending, most = PMV_PENDING_POSTS);
 	pthread_mutex_unlock(&queue->stall_lock);
 	/* Whoever sleeps has to ask for acknowledgements, or to post: this call may end. */
-	if (most > before && atomic_exchange(&queue->armed, 0))
-		pmv_queue_wake(queue);
+	if (most > before)
+		tell_sleepers(queue);
 }
 
 static inline void push_waiters(struct pmv_queue *queue, bool looking)
@@ -386,8 +392,7 @@ __attribute__((noinline)) static void tell_refused(struct pmv_queue *queue)
 		return;
 	atomic_store(&queue->refused, 0);
 	atomic_store(&queue->made_room, true);
-	if (atomic_exchange(&queue->armed, 0))
-		pmv_queue_wake(queue);
+	tell_sleepers(queue);
 }
 
 void pmv_queue_progress(struct pmv_queue *queue, bool looking)

@@ -261,11 +261,11 @@ bool pmv_queue_may_have_room(struct pmv_queue *queue);
 bool pmv_queue_is_armed(struct pmv_queue *queue);
 
 /*
- * pmv_queue_arm -- before a sleep: whatever comes from now on makes the descriptor ready; 1: it
- * was, and others that sleep may not have seen that pmv_queue_disarm -- whoever had armed it when
- * `armed` was this sleeps no more
+ * pmv_queue_arm -- before a sleep: whatever comes from now on makes the descriptor ready.  1: it
+ * was ready, and is not any more; others that sleep may not have seen that.  0, or a negative
+ * fi_errno.
  *
- * pmv_queue_arm: 0, 1 or a negative fi_errno.
+ * pmv_queue_disarm -- whoever had armed it when `armed` was this sleeps no more
  */
 int pmv_queue_arm(struct pmv_queue *queue);
 void pmv_queue_disarm(struct pmv_queue *queue, unsigned int armed);

@@ -85,6 +85,18 @@ static int is_pending(struct fid_cq *cq)
 	return pmv_queue_pending(&pmv_to_cq(cq)->queue);
 }
 
+/* drain_into_room -- the core has some again: the message that waited is sent, and all ends */
+static void drain_into_room(struct pair *pair)
+{
+	pair->home->fake.room = -1;
+	pmv_push(&pair->from->initiator, false);
+	expect_sent(pair, "M");
+	for (int i = 0; i < 8; i++)
+		pair_round(pair);
+	rig_expect_each(pair->home, 1, PMV_WINDOW, RIG_WRITTEN);
+	pair_close(pair);
+}
+
 Test(push, waits_for_an_acknowledgement_if_the_mailbox_is_full)
 {
 	struct pair *pair = open_pair();
@@ -100,13 +112,7 @@ Test(push, waits_for_an_acknowledgement_if_the_mailbox_is_full)
 	pair_serve(pair);
 	rig_expect(pair->home, CONTEXT(0), RIG_WRITTEN);
 	cr_expect_eq(is_pending(pair->home->cq), PMV_PENDING_POSTS);
-	pair->home->fake.room = -1;
-	pmv_push(&pair->from->initiator, false);
-	expect_sent(pair, "M");
-	for (int i = 0; i < 8; i++)
-		pair_round(pair);
-	rig_expect_each(pair->home, 1, PMV_WINDOW, RIG_WRITTEN);
-	pair_close(pair);
+	drain_into_room(pair);
 }
 
 /* The agent's thread, or the application, has read the first one, and does not come back. */
@@ -125,13 +131,7 @@ Test(push, has_who_sleeps_on_the_other_queue_look_for_room)
 	rig_expect(pair->home, CONTEXT(0), RIG_WRITTEN);
 	cr_expect(is_ready(pair->home->rx_cq));
 	cr_expect_eq(is_pending(pair->home->rx_cq), PMV_PENDING_POSTS);
-	pair->home->fake.room = -1;
-	pmv_push(&pair->from->initiator, false);
-	expect_sent(pair, "M");
-	for (int i = 0; i < 8; i++)
-		pair_round(pair);
-	rig_expect_each(pair->home, 1, PMV_WINDOW, RIG_WRITTEN);
-	pair_close(pair);
+	drain_into_room(pair);
 }
 
 Test(push, waits_to_post_if_the_core_has_no_room_for_a_message)
