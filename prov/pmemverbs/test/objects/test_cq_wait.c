@@ -296,9 +296,12 @@ Test(cq_wait, looks_for_what_comes_soon_before_it_lets_sleep_on_the_descriptor)
 	fake_time.others = true;
 	for (int i = 0; i < 3; i++)
 		cr_expect_eq(asks(pair, 0, SOON), -FI_EAGAIN);
-	cr_expect_eq(asks(pair, LONG, AT_LAST), 0);
-	cr_expect_eq(asks(pair, 0, SOON), 0);
-	cr_expect_eq(asks(pair, 0, SOON), -FI_EAGAIN);
+	/* The second time as well: one that finds something makes up for those before. */
+	for (int i = 0; i < 2; i++) {
+		cr_expect_eq(asks(pair, LONG, AT_LAST), 0);
+		cr_expect_eq(asks(pair, 0, SOON), 0);
+		cr_expect_eq(asks(pair, 0, SOON), -FI_EAGAIN);
+	}
 	/* The agent's thread looks for acknowledgements. */
 	atomic_store(&queue->pending, PMV_PENDING_ACKS);
 	fake_time.calls = 0;
