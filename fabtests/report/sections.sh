@@ -14,8 +14,12 @@ set_amounts()
 		windows=1,4,16,64,256 threads='1 2 4 8' pauses=0,1000,10000
 		repeat=(-v -I 5000 -w 20 -T 150) most_rounds=5
 	fi
-	# There is nothing that another round could find out.
-	[ -z "$icount" ] || most_rounds=1
+	[ -z "$icount" ] || {
+		# There is nothing that another round could find out.
+		most_rounds=1
+		# Until the device's threads have found their turns, a hundred commits may take a tenth more each.
+		[ -z "$quick" ] || repeat=(-v -I 1000 -w 5 -T 100)
+	}
 }
 
 latency()
