@@ -472,3 +472,18 @@ ssize_t pmv_post_bare(struct pmv_run *run)
 	ret = read_byte(ep, run, to.addr, to.key);
 	return ret ? lack_flush(run, ret) : PMV_POSTED_ALL;
 }
+
+ssize_t pmv_post_gone(struct pmv_initiator *ini, const struct pmv_submission *submission)
+{
+	struct pmv_comp *comp;
+
+	if (pmv_initiator_is_fast(ini, PMV_SLOW_HOOKS) || (submission->what & FI_RECV))
+		return -FI_ESHUTDOWN;
+	if (submission->no_completion)
+		return 0;
+	comp = pmv_comp_error(submission->context, submission->what, FI_ECANCELED);
+	if (!comp)
+		return -FI_ENOMEM;
+	pmv_queue_add(ini->owner.tx_queue, comp);
+	return 0;
+}

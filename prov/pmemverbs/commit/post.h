@@ -58,6 +58,13 @@ static inline ssize_t pmv_post_plain(struct pmv_initiator *ini,
 	return pmv_post_alone(ini, submission, false);
 }
 
+/*
+ * pmv_post_gone -- on an endpoint that is closed: -FI_ESHUTDOWN.  But a layer above answers what
+ * has arrived there, and stops with the first answer that fails (objects/ep_close.c): its requests
+ * are cancelled instead, and what it injects is lost with the connection.
+ */
+ssize_t pmv_post_gone(struct pmv_initiator *ini, const struct pmv_submission *submission);
+
 /* pmv_post_read -- a READ into the scratch page, which run->op.pending counts already */
 ssize_t pmv_post_read(struct pmv_run *run, uint64_t addr, size_t len, uint64_t core_key);
 

@@ -477,22 +477,12 @@ static bool may_group(struct pmv_initiator *ini, const struct pmv_submission *su
 		pmv_initiator_is_fast(ini, PMV_SLOW_FENCE_NEXT));
 }
 
-/* nowhere -- what is wrong with an endpoint that nothing may be sent from; it may receive */
-static ssize_t nowhere(const struct pmv_initiator *ini, bool receives)
-{
-	if (!pmv_initiator_is_fast(ini, PMV_SLOW_GONE))
-		return -FI_ESHUTDOWN;
-	return receives ? 0 : -FI_ENOTCONN;
-}
-
 static ssize_t check(const struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
 	uint64_t flags = submission->flags;
-	ssize_t ret;
 
-	if (!pmv_initiator_is_fast(ini, PMV_SLOW_NOWHERE) &&
-	    (ret = nowhere(ini, submission->what & FI_RECV)))
-		return ret;
+	if (!pmv_initiator_is_fast(ini, PMV_SLOW_UNKNOWN) && !(submission->what & FI_RECV))
+		return -FI_ENOTCONN;
 	if (submission->num_to > ini->max_places) {
 		PMV_WARN(EP_DATA,
 			 "an operation on %zu places of the target is refused: %zu is all that "
@@ -523,8 +513,11 @@ static bool needs_delivery(const struct pmv_initiator *ini, const struct pmv_sub
 ssize_t pmv_submit_any(struct pmv_initiator *ini, struct pmv_submission *submission)
 {
 	bool commits = submission->flags & FI_COMMIT;
-	ssize_t ret = check(ini, submission);
+	ssize_t ret;
 
+	if (!pmv_initiator_is_fast(ini, PMV_SLOW_GONE))
+		return pmv_post_gone(ini, submission);
+	ret = check(ini, submission);
 	if (ret)
 		return ret;
 	if (ini->hooks && submission->num_to && submission->what == (FI_RMA | FI_WRITE))
@@ -554,7 +547,7 @@ ssize_t pmv_submit_any(struct pmv_initiator *ini, struct pmv_submission *submiss
 static ssize_t is_ready_for_chain(struct pmv_initiator *ini)
 {
 	if (!pmv_initiator_is_fast(ini, PMV_SLOW_NOWHERE))
-		return nowhere(ini, false);
+		return pmv_initiator_is_fast(ini, PMV_SLOW_GONE) ? -FI_ENOTCONN : -FI_ESHUTDOWN;
 	if (!may_enter(ini, true) || is_held_up(ini, true, false) ||
 	    !is_ready(ini, false, false, true, false))
 		return -FI_EAGAIN;

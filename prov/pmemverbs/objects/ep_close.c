@@ -83,10 +83,10 @@ static void take_leftovers(struct pmv_ep *ep)
 
 /*
  * defer_free -- a layer above closes an endpoint, and only then reads from its queue what had
- * arrived there: it posts those receives again, and answers, on the closed endpoint.  Each of
- * these calls fails (PMV_SLOW_GONE).  When it closes another one of the queue, or the queue, it
- * has read all that, and nothing refers to the endpoint any more: rdm.h says why.  An application
- * does not call what it has closed.
+ * arrived there: it posts those receives again, and answers, on the closed endpoint.  These calls
+ * have no effect (pmv_post_gone).  When it closes another one of the queue, or the queue, it has
+ * read all that, and nothing refers to the endpoint any more: rdm.h says why.  An application does
+ * not call what it has closed.
  */
 static void defer_free(struct pmv_ep *ep)
 {
@@ -144,7 +144,7 @@ static int stop(struct pmv_ep *ep)
 	release_cntrs(ep);
 	/* Of the core's endpoint nothing is left, whether the rest can be closed or not. */
 	atomic_store(&ep->receives.on, false);
-	atomic_store(&ep->initiator.slow, PMV_SLOW_GONE);
+	atomic_store(&ep->initiator.slow, PMV_SLOW_GONE | (ep->domain->hooks ? PMV_SLOW_HOOKS : 0));
 	ep->stopped = true;
 	return 0;
 }

@@ -250,19 +250,24 @@ Test(prepare, ordinary_commit_flushes_earlier_writes_that_wait_for_it)
 	rig_close(rig);
 }
 
-/* It is still there, as it belongs to a layer above. */
-Test(prepare, closed_endpoint_takes_nothing)
+/* It is still there, as it belongs to a layer above, and cancels all that is posted. */
+Test(prepare, closed_endpoint_posts_nothing)
 {
 	static const struct pmv_hooks hooks;
 	struct rig *rig = warm_up(NULL, KEY_MHP);
+	size_t posts = rig->fake.num_posts;
 	struct fid_ep *ep = rig->ep;
 
 	pmv_to_domain(rig->domain)->hooks = &hooks;
 	rig_close_ep(rig);
 	rig->ep = ep;
-	refused(rig_commit(rig, KEY_MHP, CONTEXT(2), 0), FI_ESHUTDOWN);
-	refused(rig_write(rig, KEY_MHP, CONTEXT(2)), FI_ESHUTDOWN);
-	refused(rig_writemsg(rig, KEY_MHP, CONTEXT(2), 0), FI_ESHUTDOWN);
+	accepted(rig_commit(rig, KEY_MHP, CONTEXT(2), 0));
+	rig_expect_error(rig, CONTEXT(2), RIG_WRITTEN, FI_ECANCELED);
+	accepted(rig_write(rig, KEY_MHP, CONTEXT(3)));
+	rig_expect_error(rig, CONTEXT(3), RIG_WRITTEN, FI_ECANCELED);
+	accepted(rig_writemsg(rig, KEY_MHP, CONTEXT(4), 0));
+	rig_expect_error(rig, CONTEXT(4), RIG_WRITTEN, FI_ECANCELED);
+	cr_expect_eq(rig->fake.num_posts, posts);
 	rig->ep = NULL;
 	rig_close(rig);
 }
