@@ -316,7 +316,9 @@ static void prepare(struct pmv_agent *agent, const struct pmv_idle_plan *plan,
 	facts->watching = pmv_agent_wake_sleepers(agent);
 	facts->waits = pmv_service_waits(agent);
 	facts->until_ns = likely_until(agent, plan, *now);
-	pmv_look_park(looks, *now);
+	/* A mailbox with a request stays active: whoever told of it does not do so again soon. */
+	if (!facts->waits)
+		pmv_look_park(looks, *now);
 	facts->unfinished = looks->unfinished;
 	facts->expecting = looks->expecting;
 	facts->unhinted = looks->unhinted;

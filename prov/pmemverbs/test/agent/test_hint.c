@@ -412,6 +412,26 @@ Test(look, goes_on_in_short_sleeps_behind_a_hint)
 	close_pair(pair);
 }
 
+/* Others may have the processor for long behind the hint of that request, which is not repeated. */
+Test(look, does_not_end_before_a_request_that_came_in_time)
+{
+	struct pair *pair = open_pair();
+	struct pmv_agent *agent = &pair->to->domain->agent;
+	struct pmv_receiver *receiver = &pair->to->mailbox.receiver;
+	struct pmv_flush_message message = {0};
+	struct pmv_idle_plan plan;
+
+	pmv_idle_plan_init(&plan);
+	plan.search_ns = plan.listen_ns = INT64_MAX;
+	pmv_look_hinted(&agent->looks, receiver, false, 1);
+	pair_tell(pair, &message);
+	pmv_idle(agent, &plan, false);
+	cr_expect_not(receiver->look.parked);
+	pair_serve(pair);
+	cr_expect_eq(receiver->served, 1);
+	close_pair(pair);
+}
+
 /* The last gigabytes may take seconds.  The request must not wait for one more hint. */
 Test(hint, keeps_the_peer_looking_until_it_is_repeated)
 {
