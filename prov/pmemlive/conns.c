@@ -8,9 +8,6 @@
 #include "objects/ep.h"
 #include "test/support/introduce.h"
 
-/* A receive that is cancelled takes so long, with all the times that others have the processor. */
-#define CANCEL_NS 20000
-
 void conns_bind(struct party *party, struct fid_ep *ep)
 {
 	sure(fi_ep_bind(ep, &party->cq->fid, FI_TRANSMIT | (party->splits ? 0 : FI_RECV)),
@@ -130,20 +127,10 @@ static bool has_no_call(void *arg)
 	return !((struct conn *) arg)->calls;
 }
 
-/* cancelling_ns -- in which all receives of a process may be taken from the core, one by one */
-static int64_t cancelling_ns(const struct party *party)
-{
-	uint64_t posted = 0;
-
-	for (unsigned int i = 0; i < party->num_conns; i++)
-		posted += party->conns[i].posted;
-	return (int64_t) posted * CANCEL_NS;
-}
-
 /* close_end -- nobody calls the endpoint any more when it is closed */
 static void close_end(struct conn *conn)
 {
-	int64_t begin, bound = world.bound_ns + cancelling_ns(conn->party);
+	int64_t begin;
 
 	conn->open = false;
 	world_in(conn->party);
@@ -151,7 +138,7 @@ static void close_end(struct conn *conn)
 	begin = sched_now_ns - world_stopped_ns();
 	sure(fi_close(&conn->ep->fid), "to close an endpoint");
 	/* Whatever the other end does, or a disk: what is under way there is not waited for. */
-	if (sched_now_ns - world_stopped_ns() - begin > bound)
+	if (sched_now_ns - world_stopped_ns() - begin > world.bound_ns)
 		sched_fail("an endpoint is not closed in time");
 }
 

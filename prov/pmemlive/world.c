@@ -180,6 +180,10 @@ void world_choose(void)
 	choose_naps();
 	choose_agents();
 	world.shares = world.sends && !world.naps && !pmv_setting.commit_all && sched_one_in(3);
+	/* When an endpoint ends, hundreds of receives are cancelled, one by one. */
+	if (world.sends && !world.shares && world.target.waits == WAITS_ASIDE &&
+	    (world.reopens || world.cuts))
+		sched_keep_processor();
 	/* Only in tcp 2.1 whoever posts one moves data. */
 	world.posts = world.sends && !world.shares && core_rules.moves_all && !core_rules.nic &&
 		      sched_one_in(2);
