@@ -5,7 +5,6 @@
 #include <rdma/fi_errno.h>
 
 #include "base/container.h"
-#include "base/setting.h"
 #include "commit/answer.h"
 #include "commit/group.h"
 #include "commit/interpreter.h"
@@ -40,34 +39,29 @@ enum pmv_pending pmv_push(struct pmv_initiator *ini, bool looking)
 	return pending;
 }
 
-/*
- * push_tx -- whoever sleeps on the other queue for an acknowledgement, which was taken here, is to
- * look for room: the application may read nothing else
- */
-static enum pmv_pending push_tx(struct pmv_waiter *waiter, bool looking)
+/* push_for -- who sleeps on the other queue has to know what is waited for: it alone may be read */
+static enum pmv_pending push_for(struct pmv_initiator *ini, struct pmv_queue *own,
+				 struct pmv_queue *other, bool looking)
 {
-	struct pmv_initiator *ini = pmv_container_of(waiter, struct pmv_initiator, on_tx_queue);
-	struct pmv_queue *tx = ini->owner.tx_queue, *rx = ini->owner.rx_queue;
 	enum pmv_pending pending = pmv_push(ini, looking);
 
-	if (pending == PMV_PENDING_POSTS && rx && rx != tx)
-		pmv_queue_look_for_room(rx);
+	if (other && other != own)
+		pmv_queue_raise_pending(other, pending);
 	return pending;
 }
 
-/*
- * push_rx -- that a flush has ended is told in the other queue, and whoever reads that may ask the
- * agent for another one: its acknowledgement is to wake who sleeps on this queue, too
- */
+static enum pmv_pending push_tx(struct pmv_waiter *waiter, bool looking)
+{
+	struct pmv_initiator *ini = pmv_container_of(waiter, struct pmv_initiator, on_tx_queue);
+
+	return push_for(ini, ini->owner.tx_queue, ini->owner.rx_queue, looking);
+}
+
 static enum pmv_pending push_rx(struct pmv_waiter *waiter, bool looking)
 {
 	struct pmv_initiator *ini = pmv_container_of(waiter, struct pmv_initiator, on_rx_queue);
-	enum pmv_pending pending = pmv_push(ini, looking);
 
-	if (pending != PMV_PENDING_FLUSH || !ini->mailbox->link.peer.agent ||
-	    !pmv_setting_has_thread())
-		return pending;
-	return PMV_PENDING_ACKS;
+	return push_for(ini, ini->owner.rx_queue, ini->owner.tx_queue, looking);
 }
 
 static void lost(struct pmv_op_owner *owner)

@@ -289,8 +289,7 @@ static void tell_sleepers(struct pmv_queue *queue)
 		pmv_queue_wake(queue);
 }
 
-/* raise_pending -- and unlock */
-static void raise_pending(struct pmv_queue *queue, enum pmv_pending pending)
+static void raise_and_unlock(struct pmv_queue *queue, enum pmv_pending pending)
 {
 	enum pmv_pending before = atomic_load(&queue->pending);
 
@@ -309,23 +308,23 @@ void pmv_queue_wait(struct pmv_queue *queue, struct pmv_waiter *waiter, enum pmv
 		waiter->listed = true;
 		TAILQ_INSERT_HEAD(&queue->waiters, waiter, next);
 	}
-	raise_pending(queue, pending);
+	raise_and_unlock(queue, pending);
 }
 
 void pmv_queue_hurry(struct pmv_queue *queue, const struct pmv_waiter *waiter)
 {
 	pthread_mutex_lock(&queue->stall_lock);
-	raise_pending(queue, waiter->listed ? PMV_PENDING_POSTS : PMV_PENDING_NONE);
+	raise_and_unlock(queue, waiter->listed ? PMV_PENDING_POSTS : PMV_PENDING_NONE);
 }
 
-void pmv_queue_look_for_room(struct pmv_queue *queue)
+void pmv_queue_raise_pending(struct pmv_queue *queue, enum pmv_pending pending)
 {
 	enum pmv_pending before = atomic_load(&queue->pending);
 
-	if (before == PMV_PENDING_NONE || before == PMV_PENDING_POSTS)
+	if (before == PMV_PENDING_NONE || before >= pending)
 		return;
 	atomic_store(&queue->hurried, true);
-	atomic_store(&queue->pending, PMV_PENDING_POSTS);
+	atomic_store(&queue->pending, pending);
 	tell_sleepers(queue);
 }
 

@@ -139,7 +139,7 @@ struct pmv_queue {
 	pthread_mutex_t stall_lock;
 	TAILQ_HEAD(, pmv_waiter) waiters;
 	atomic_int pending;  /* enum pmv_pending: the highest of all waiters */
-	atomic_bool hurried; /* pmv_queue_look_for_room was called since the waiters were pushed */
+	atomic_bool hurried; /* pmv_queue_raise_pending was called since the waiters were pushed */
 
 	int epoll_fd; /* core_fd and wake_fd; -1: no wait object */
 	int wake_fd;
@@ -238,12 +238,12 @@ bool pmv_queue_add_for(struct pmv_queue *queue, struct pmv_unread *unread, struc
 /*
  * pmv_queue_wait -- push this waiter whenever the queue is read, until it waits for nothing
  * pmv_queue_hurry -- if it waits: whoever sleeps, or is about to, reads the queue first
- * pmv_queue_look_for_room -- the same of any waiter, without a lock: it has found no room when
- *   another queue was read
+ * pmv_queue_raise_pending -- any waiter waits for that now, as it was found when another queue was
+ *   read; without a lock
  */
 void pmv_queue_wait(struct pmv_queue *queue, struct pmv_waiter *waiter, enum pmv_pending pending);
 void pmv_queue_hurry(struct pmv_queue *queue, const struct pmv_waiter *waiter);
-void pmv_queue_look_for_room(struct pmv_queue *queue);
+void pmv_queue_raise_pending(struct pmv_queue *queue, enum pmv_pending pending);
 void pmv_queue_unwait(struct pmv_queue *queue, struct pmv_waiter *waiter);
 
 /*

@@ -4,6 +4,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include <poll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -65,20 +66,26 @@ static struct pair *put_and_answer(void)
 	return pair;
 }
 
-/* Whoever reads the first queue may ask the agent again: its answer is to wake the other one, too.
- */
+/* Whoever reads the first queue asks the agent again: its answer is to wake the other one, too. */
 Test(cover, has_who_sleeps_on_the_other_queue_wait_for_an_answer)
 {
 	struct pair *pair = put_and_answer();
 	struct pmv_queue *rx = &pmv_to_cq(pair->home->rx_cq)->queue;
+	struct pollfd fd = {.fd = rx->epoll_fd, .events = POLLIN};
 	struct fi_cq_tagged_entry entry;
 
-	pmv_setting.agent = PMV_AGENT_THREAD;
+	pmv_setting.agent = PMV_AGENT_OFF;
 	refused(fi_cq_read(pair->home->rx_cq, &entry, 1), FI_EAGAIN);
-	pmv_setting.agent = PMV_AGENT_PROGRESS;
-	cr_expect(atomic_load(&pair->from->initiator.group.flushing));
-	cr_expect_eq(pmv_queue_pending(rx), PMV_PENDING_ACKS);
+	cr_expect_eq(pmv_queue_pending(rx), PMV_PENDING_FLUSH);
+	accepted(pmv_cq_trywait(pmv_to_cq(pair->home->rx_cq)));
+	put_some(pair, DMP, 2, 3);
+	cr_expect_eq(poll(&fd, 1, 0), 0);
 	rig_expect(pair->home, CONTEXT(1), RIG_WRITTEN);
+	cr_expect_eq(poll(&fd, 1, 0), 1);
+	cr_expect_eq(pmv_queue_pending(rx), PMV_PENDING_ACKS);
+	pmv_setting.agent = PMV_AGENT_PROGRESS;
+	pair_round(pair);
+	rig_expect(pair->home, CONTEXT(2), RIG_WRITTEN);
 	pair_close(pair);
 }
 

@@ -134,6 +134,21 @@ Test(push, has_who_sleeps_on_the_other_queue_look_for_room)
 	drain_into_room(pair);
 }
 
+Test(push, has_who_sleeps_on_the_first_queue_look_for_room_that_the_other_one_lacked)
+{
+	struct pair *pair = open_pair();
+	struct fi_cq_tagged_entry entry;
+
+	fill_mailbox(pair);
+	pair_expect_stalled(pair);
+	pair->home->fake.room = 0;
+	pair_serve(pair);
+	refused(fi_cq_read(pair->home->rx_cq, &entry, 1), FI_EAGAIN);
+	cr_expect_eq(is_pending(pair->home->cq), PMV_PENDING_POSTS);
+	rig_expect(pair->home, CONTEXT(0), RIG_WRITTEN);
+	drain_into_room(pair);
+}
+
 Test(push, waits_to_post_if_the_core_has_no_room_for_a_message)
 {
 	struct pair *pair = open_pair();
