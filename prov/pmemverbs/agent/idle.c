@@ -316,9 +316,7 @@ static void prepare(struct pmv_agent *agent, const struct pmv_idle_plan *plan,
 	facts->watching = pmv_agent_wake_sleepers(agent);
 	facts->waits = pmv_service_waits(agent);
 	facts->until_ns = likely_until(agent, plan, *now);
-	/* A mailbox with a request stays active: whoever told of it does not do so again soon. */
-	if (!facts->waits)
-		pmv_look_park(looks, *now);
+	pmv_look_park(looks, *now);
 	facts->unfinished = looks->unfinished;
 	facts->expecting = looks->expecting;
 	facts->unhinted = looks->unhinted;
@@ -427,6 +425,8 @@ static bool carry_out(struct pmv_agent *agent, struct pmv_idle_plan *plan,
 			attend(agent, *now);
 		return false;
 	case PMV_IDLE_LISTEN:
+		/* Others may have had the processor for long: what is heard now is not old. */
+		*now = pmv_clock_ns();
 		if (!pmv_idle_listen(agent, *now))
 			pmv_idle_plan_tell(plan, PMV_IDLE_FORGED, *now);
 		return true;

@@ -46,7 +46,7 @@ void pmv_idle_plan_served(struct pmv_expectation *expect, int64_t bound_ns, int6
 
 bool pmv_idle_plan_hinted(struct pmv_expectation *expect, bool asks, int64_t now)
 {
-	int64_t forgotten = (now - expect->hint_ns) / PMV_IDLE_FORGET_HINT_NS;
+	int64_t forgotten = (now - expect->hint_ns) / PMV_IDLE_FORGET_HINT_NS, next_ns, waited_ns;
 
 	expect->unanswered_hints -= (unsigned int) least(forgotten, expect->unanswered_hints);
 	if (expect->unanswered_hints == PMV_IDLE_MOST_UNANSWERED)
@@ -57,9 +57,11 @@ bool pmv_idle_plan_hinted(struct pmv_expectation *expect, bool asks, int64_t now
 		return true;
 	if (!expect->waits_ns)
 		expect->waits_ns = now;
-	/* Until the next hint of it comes, at least. */
-	expect->expect_ns = now + within(2 * (now - expect->waits_ns), PMV_IDLE_EXPECT_NS,
-					 PMV_IDLE_LONGEST_EXPECT_NS);
+	/* Until the next hint of it comes, at least, also if these were all read at once. */
+	next_ns = (int64_t) PMV_IDLE_HINT_AGAIN_NS << least(expect->unanswered_hints, 8);
+	waited_ns = now - expect->waits_ns;
+	expect->expect_ns = now + within(next_ns > 2 * waited_ns ? next_ns : 2 * waited_ns,
+					 PMV_IDLE_EXPECT_NS, PMV_IDLE_LONGEST_EXPECT_NS);
 	return true;
 }
 

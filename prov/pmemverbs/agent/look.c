@@ -92,6 +92,15 @@ static bool is_unfinished(const struct pmv_receiver *receiver)
 	return receiver->working || receiver->num_queued || (receiver->refused && !receiver->ended);
 }
 
+/* has_request -- anybody can write something there that looks like one; of who is refused: none */
+static bool has_request(const struct pmv_receiver *receiver)
+{
+	struct pmv_message message;
+
+	return !receiver->refused && pmv_receiver_has_message(receiver) &&
+	       pmv_receiver_look(receiver, &message);
+}
+
 void pmv_look_park(struct pmv_looks *looks, int64_t now)
 {
 	struct pmv_receiver *receiver, *after;
@@ -103,12 +112,13 @@ void pmv_look_park(struct pmv_looks *looks, int64_t now)
 		looks->expecting |= now < receiver->look.expect.expect_ns;
 		/*
 		 * Where data are moved in calls no hints are sent, so all mailboxes are active.
-		 * Reading the queue kicks the agent, but sends no hint.
+		 * Reading the queue kicks the agent, but sends no hint.  Nobody tells of a request
+		 * that has come in its window; or soon again, if its hint was heard.
 		 */
 		if (!receiver->look.hinted ||
 		    pmv_idle_plan_is_likely(&receiver->look.expect, now) ||
 		    is_unfinished(receiver) || receiver->syncing || receiver->lacks_room ||
-		    receiver->events.has_pending)
+		    receiver->events.has_pending || has_request(receiver))
 			continue;
 		receiver->look.parked = true;
 		looks->num_parked++;
@@ -120,15 +130,10 @@ void pmv_look_park(struct pmv_looks *looks, int64_t now)
 void pmv_look_everywhere(struct pmv_looks *looks, bool dropped, int64_t now)
 {
 	struct pmv_receiver *receiver, *after;
-	struct pmv_message message;
 
 	for (receiver = TAILQ_FIRST(&looks->parked); receiver; receiver = after) {
 		after = TAILQ_NEXT(receiver, next);
-		/* Nothing more is taken from a peer that is refused. */
-		if (receiver->refused)
-			continue;
-		/* Anybody can write something there that looks like one. */
-		if (!pmv_receiver_has_message(receiver) || !pmv_receiver_look(receiver, &message))
+		if (!has_request(receiver))
 			continue;
 		if (!dropped)
 			set_hinted(looks, receiver, false);

@@ -416,7 +416,7 @@ static ssize_t submit_plain(struct pmv_initiator *ini, const struct pmv_submissi
 
 	if ((!is_receive && !may_enter(ini, may_pass(ini, submission))) ||
 	    is_held_up(ini, false, fetches) || !is_ready(ini, fence, fence, fenced, false))
-		return -FI_EAGAIN;
+		return pmv_initiator_lack_room(ini, -FI_EAGAIN);
 	if (counted)
 		ret = pmv_initiator_lack_room(
 			ini,

@@ -229,6 +229,7 @@ static void look_first(struct pmv_cq *cq)
 	}
 	if (atomic_load(&cq->queue.num_ready))
 		end_look(&look);
+	pmv_queue_have_looked(&cq->queue);
 	leave(&wait);
 	pmv_cancel_restore(wait.cancel);
 }

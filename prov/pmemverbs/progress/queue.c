@@ -379,6 +379,12 @@ void pmv_queue_refuse(struct pmv_queue *queue)
 	atomic_store(&queue->refused, (unsigned long) pthread_self());
 }
 
+void pmv_queue_have_looked(struct pmv_queue *queue)
+{
+	if (atomic_exchange(&queue->refused, 0))
+		atomic_store(&queue->made_room, true);
+}
+
 bool pmv_queue_may_have_room(struct pmv_queue *queue)
 {
 	return atomic_load(&queue->made_room) && atomic_exchange(&queue->made_room, false);

@@ -149,7 +149,7 @@ struct pmv_queue {
 	atomic_uint armed;        /* by the call with this number; 0: nobody sleeps */
 	atomic_bool reading;      /* a call takes the entries that are added now */
 	atomic_ulong refused;     /* the thread whose call has found no room; 0: none has */
-	atomic_bool made_room;    /* perhaps, by another thread, since then */
+	atomic_bool made_room;    /* perhaps, since then */
 	atomic_uint arms;         /* so often somebody was about to sleep */
 	atomic_uint sleepers;     /* so many of the application's threads are in fi_cq_sread */
 	atomic_uint raised_arms;  /* when it was raised last */
@@ -252,9 +252,12 @@ void pmv_queue_unwait(struct pmv_queue *queue, struct pmv_waiter *waiter);
  * since what is injected has none.
  *
  * pmv_queue_refuse -- this thread's call has found no room
- * pmv_queue_may_have_room -- true, once: there may be some now, made by another thread
+ * pmv_queue_have_looked -- this thread has moved data since then, and is about to sleep
+ * pmv_queue_may_have_room -- true, once: there may be some now, made by such a look or another
+ *   thread
  */
 void pmv_queue_refuse(struct pmv_queue *queue);
+void pmv_queue_have_looked(struct pmv_queue *queue);
 bool pmv_queue_may_have_room(struct pmv_queue *queue);
 
 /* pmv_queue_is_armed -- may somebody sleep on the descriptor?  queue may be NULL. */

@@ -412,8 +412,8 @@ Test(look, goes_on_in_short_sleeps_behind_a_hint)
 	close_pair(pair);
 }
 
-/* Others may have the processor for long behind the hint of that request, which is not repeated. */
-Test(look, does_not_end_before_a_request_that_came_in_time)
+/* look_late -- others have had the processor behind the hint of a request, which is not repeated */
+static void look_late(int64_t search_ns)
 {
 	struct pair *pair = open_pair();
 	struct pmv_agent *agent = &pair->to->domain->agent;
@@ -422,7 +422,8 @@ Test(look, does_not_end_before_a_request_that_came_in_time)
 	struct pmv_idle_plan plan;
 
 	pmv_idle_plan_init(&plan);
-	plan.search_ns = plan.listen_ns = INT64_MAX;
+	plan.listen_ns = INT64_MAX;
+	plan.search_ns = search_ns;
 	pmv_look_hinted(&agent->looks, receiver, false, 1);
 	pair_tell(pair, &message);
 	pmv_idle(agent, &plan, false);
@@ -430,6 +431,16 @@ Test(look, does_not_end_before_a_request_that_came_in_time)
 	pair_serve(pair);
 	cr_expect_eq(receiver->served, 1);
 	close_pair(pair);
+}
+
+Test(look, does_not_end_before_a_request_that_came_in_time)
+{
+	look_late(INT64_MAX);
+}
+
+Test(look, does_not_end_while_all_mailboxes_are_searched)
+{
+	look_late(0);
 }
 
 /* The last gigabytes may take seconds.  The request must not wait for one more hint. */

@@ -507,3 +507,16 @@ Test(idle_plan, window_is_bound_by_what_a_sleep_takes)
 	cr_expect_eq(pmv_idle_plan_bound(20 * US), MS);
 	cr_expect_eq(pmv_idle_plan_bound(MS), 5 * MS);
 }
+
+/* The thread may be away for long, and then read all of them at once. */
+Test(idle_plan, request_is_expected_until_its_next_hint)
+{
+	struct pmv_expectation expect = {0};
+	int64_t next = PMV_IDLE_HINT_AGAIN_NS;
+
+	for (int i = 0; i < 7; i++) {
+		cr_expect(pmv_idle_plan_hinted(&expect, false, NOW));
+		cr_expect_gt(expect.expect_ns, NOW + next);
+		next *= 2;
+	}
+}

@@ -2,6 +2,7 @@
 /* test_cq.c -- what a completion queue tells of itself, and of where entries come from */
 #include <poll.h>
 
+#include "objects/cq.h"
 #include "test/support/pair.h"
 
 static struct fid_cq *open_queue(struct rig *rig, enum fi_wait_obj wait_obj)
@@ -97,5 +98,31 @@ Test(cq, knows_no_address_of_a_source)
 		cr_expect_eq(entry.op_context, CONTEXT(1 + sread));
 		cr_expect_eq(source, FI_ADDR_NOTAVAIL);
 	}
+	rig_close(rig);
+}
+
+/* Room that this look has made may have no entry, and nothing would end the sleep. */
+Test(trywait, lets_who_found_no_room_try_again_behind_its_own_look)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.wait_obj = FI_WAIT_FD});
+	struct pmv_cq *cq = pmv_to_cq(rig->cq);
+
+	rig->fake.room = 0;
+	refused(rig_write(rig, KEY_MHP, CONTEXT(0)), FI_EAGAIN);
+	refused(pmv_cq_trywait(cq), FI_EAGAIN);
+	accepted(pmv_cq_trywait(cq));
+	rig_close(rig);
+}
+
+/* The same if it is told to wait for what is under way. */
+Test(trywait, lets_who_has_to_wait_for_reads_try_again)
+{
+	struct rig *rig = rig_open(&(struct rig_options){.wait_obj = FI_WAIT_FD, .no_fence = true});
+	struct pmv_cq *cq = pmv_to_cq(rig->cq);
+
+	accepted(rig_read(rig, KEY_MHP, CONTEXT(0)));
+	refused(rig_writemsg(rig, KEY_MHP, CONTEXT(1), FI_FENCE), FI_EAGAIN);
+	refused(pmv_cq_trywait(cq), FI_EAGAIN);
+	fake_complete(&rig->fake, SIZE_MAX);
 	rig_close(rig);
 }
