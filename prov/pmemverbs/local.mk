@@ -249,6 +249,7 @@ provider_sources = \
 	prov/pmemverbs/objects/ep_close.c \
 	prov/pmemverbs/objects/ep.h \
 	prov/pmemverbs/objects/eq.c \
+	prov/pmemverbs/objects/eq_wait.c \
 	prov/pmemverbs/objects/eq.h \
 	prov/pmemverbs/objects/fabric.c \
 	prov/pmemverbs/objects/fabric.h \

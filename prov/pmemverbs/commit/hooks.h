@@ -43,6 +43,8 @@ struct pmv_hooks {
 	void (*attempt)(const struct pmv_hooks_peer *peer, enum pmv_attempt attempt);
 	/* a connection of the domain is lost: whoever waits for what has no entry is to look */
 	void (*lost)(const struct fid_domain *domain);
+	/* does the application's call, in this thread, have the layer post something now? */
+	bool (*posts)(void);
 	/* is this the write that the application is posting? */
 	bool (*is_applications)(const struct fi_rma_iov *to);
 	/* if it is: the tracker of writes to the same peer */

@@ -475,15 +475,16 @@ ssize_t pmv_post_bare(struct pmv_run *run)
 
 ssize_t pmv_post_gone(struct pmv_initiator *ini, const struct pmv_submission *submission)
 {
+	struct pmv_op_owner *owner = &ini->owner;
 	struct pmv_comp *comp;
 
-	if (pmv_initiator_is_fast(ini, PMV_SLOW_HOOKS) || (submission->what & FI_RECV))
+	if (pmv_initiator_is_fast(ini, PMV_SLOW_HOOKS))
 		return -FI_ESHUTDOWN;
 	if (submission->no_completion)
 		return 0;
 	comp = pmv_comp_error(submission->context, submission->what, FI_ECANCELED);
 	if (!comp)
 		return -FI_ENOMEM;
-	pmv_queue_add(ini->owner.tx_queue, comp);
+	pmv_queue_add((submission->what & FI_RECV) ? owner->rx_queue : owner->tx_queue, comp);
 	return 0;
 }

@@ -3,14 +3,11 @@
 #include "objects/eq.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
 
-#include "base/cancel.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "memory/guard.h"
 #include "objects/admit.h"
@@ -30,6 +27,9 @@
  * event of libfabric has it: it is for providers (FI_PROV_SPECIFIC, which 2.x has no more).
  */
 #define OWN (UINT32_C(1) << 31)
+
+/* Nobody is given this one. */
+#define WAKE UINT32_C(0xfffffffe)
 
 /*
  * our_fid -- our object for the one that an event names.  We open the core's endpoints
@@ -240,7 +240,8 @@ static void take_kept(struct pmv_eq *eq)
 {
 	struct pmv_event *event = &eq->kept;
 
-	if (event->event == PMV_EQ_WAKE) {
+	event->put_off = false;
+	if (event->event == WAKE) {
 		event->len = 0;
 		return;
 	}
@@ -252,12 +253,12 @@ static void take_kept(struct pmv_eq *eq)
 }
 
 /*
- * enter_core -- it may copy what has arrived on connections, too.  Of a connection that ends before
- * it has asked for anything, tcp (1.17: rx_cm_data, 2.1: xnet_recv_cm_msg) takes whatever errno
- * there is for the reason.  If an earlier call has left EAGAIN there, it keeps that connection for
- * ever, which is readable: it looks at it in each call, and new ones wait.
+ * The core may copy what has arrived on connections, too.  Of a connection that ends before it has
+ * asked for anything, tcp (1.17: rx_cm_data, 2.1: xnet_recv_cm_msg) takes whatever errno there is
+ * for the reason.  If an earlier call has left EAGAIN there, it keeps that connection for ever,
+ * which is readable: it looks at it in each call, and new ones wait.
  */
-static void enter_core(void)
+void pmv_eq_enter_core(void)
 {
 	errno = 0;
 	pmv_guard_enter();
@@ -275,7 +276,7 @@ static ssize_t take_event(struct pmv_eq *eq)
 		/* Whoever asks without end must not keep the application here. */
 		if (dropped == MOST_DROPPED)
 			return -FI_EAGAIN;
-		enter_core();
+		pmv_eq_enter_core();
 		ret = fi_eq_read(eq->core_fid, &eq->kept.event, eq->kept.room,
 				 sizeof(eq->kept.room), 0);
 		pmv_guard_leave();
@@ -287,6 +288,27 @@ static ssize_t take_event(struct pmv_eq *eq)
 		take_kept(eq);
 	}
 	return 0;
+}
+
+/*
+ * puts_off -- the kept event, the end of a connection, while the application's call posts over a
+ * layer above: RxM reads events there, would close the connection, and post on it
+ */
+static bool puts_off(const struct pmv_eq *eq)
+{
+	const struct pmv_ep *ep = eq->kept.own ? NULL : ep_of(eq->kept.cm.fid);
+
+	return eq->kept.event == FI_SHUTDOWN && ep && ep->domain->hooks &&
+	       ep->domain->hooks->posts();
+}
+
+/* put_off -- the core told nobody else of it: whoever sleeps is to take it */
+static ssize_t put_off(struct pmv_eq *eq)
+{
+	if (!eq->kept.put_off)
+		pmv_eq_wake(eq);
+	eq->kept.put_off = true;
+	return -FI_EAGAIN;
 }
 
 /* nudge_agents -- tcp 2.1 moves the data of endpoints, too, when their event queue is read */
@@ -302,7 +324,7 @@ static void nudge_agents(struct pmv_fabric *fabric)
 	pthread_mutex_unlock(&fabric->domains_lock);
 }
 
-static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
+ssize_t pmv_eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
 {
 	struct pmv_eq *eq = pmv_to_eq(fid);
 	ssize_t ret;
@@ -310,125 +332,9 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 	pthread_mutex_lock(&eq->lock);
 	ret = take_event(eq);
 	if (!ret)
-		ret = hand_over(eq, event, buf, len, flags);
+		ret = puts_off(eq) ? put_off(eq) : hand_over(eq, event, buf, len, flags);
 	pthread_mutex_unlock(&eq->lock);
 	nudge_agents(eq->fabric);
-	return ret;
-}
-
-int pmv_eq_trywait(struct pmv_eq *eq)
-{
-	bool kept, full;
-
-	pthread_mutex_lock(&eq->lock);
-	kept = eq->kept.len || eq->refusals;
-	full = !kept && pmv_strangers_fill(eq);
-	pthread_mutex_unlock(&eq->lock);
-	if (kept)
-		return -FI_EAGAIN;
-	if (full)
-		pmv_strangers_pause();
-	return fi_trywait(eq->fabric->core_fid, (struct fid *[]){&eq->core_fid->fid}, 1);
-}
-
-/*
- * wait_for_descriptor -- of the core's queue.  tcp would tell nobody what it moves while it waits;
- * and verbs, which waits in epoll_wait, would end when the process was stopped and goes on
- * (signal(7)).  A signal that the process handles ends the call, as fi_eq(3) has it.
- */
-static ssize_t wait_for_descriptor(struct pmv_eq *eq, int64_t left, int cancel)
-{
-	struct pollfd fd = {.fd = eq->core_fd, .events = POLLIN};
-	int ret = pmv_eq_trywait(eq);
-
-	if (ret)
-		return ret == -FI_EAGAIN ? 0 : ret;
-	pmv_cancel_restore(cancel);
-	ret = poll(&fd, 1, (int) left) < 0 ? -errno : 0;
-	pmv_cancel_off();
-	return ret;
-}
-
-/*
- * wait_in_core -- for at most so many ms (-1: any time), perhaps less: 0, or an error; cancel:
- * whether the thread may be cancelled meanwhile
- */
-static ssize_t wait_in_core(struct pmv_eq *eq, int64_t left, int cancel)
-{
-	struct pmv_event peeked;
-	ssize_t ret;
-
-	if (eq->fabric->core->manual_progress && !pmv_strangers_leave_room(eq)) {
-		pmv_cancel_restore(cancel);
-		ret = pmv_strangers_pause();
-		pmv_cancel_off();
-		return ret;
-	}
-	if (left < 0 || left > PMV_STRANGERS_LOOK_MS)
-		left = PMV_STRANGERS_LOOK_MS;
-	if (eq->core_fd >= 0)
-		return wait_for_descriptor(eq, left, cancel);
-	/* The core may hold locks where it sleeps: the thread is cancelled behind that. */
-	enter_core();
-	ret = fi_eq_sread(eq->core_fid, &peeked.event, peeked.room, sizeof(peeked.room), (int) left,
-			  FI_PEEK);
-	pmv_guard_leave();
-	pmv_cancel_restore(cancel);
-	pthread_testcancel();
-	pmv_cancel_off();
-	return ret < 0 && ret != -FI_EAGAIN ? ret : 0;
-}
-
-/*
- * let_end -- tcp looks at a connection, and sees that it was given up, only where its completions
- * are read.  Whoever sleeps here may read none.
- */
-static void let_end(struct pmv_eq *eq)
-{
-	struct pmv_ep *ep;
-
-	pthread_mutex_lock(&eq->lock);
-	LIST_FOREACH(ep, &eq->eps, next_of_eq)
-	{
-		const struct pmv_op_owner *owner = &ep->initiator.owner;
-		struct pmv_queue *queue = owner->tx_queue ? owner->tx_queue : owner->rx_queue;
-
-		if (queue && atomic_load(&ep->silence.given_up))
-			pmv_queue_progress(queue, false);
-	}
-	pthread_mutex_unlock(&eq->lock);
-}
-
-/*
- * read_or_wait -- waits without reading the event, so that it is read under our lock.  A call that
- * peeks goes on after a signal: the thread of a layer above peeks, and would end at any error.
- */
-static ssize_t read_or_wait(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
-			    uint64_t flags, int cancel)
-{
-	struct pmv_eq *eq = pmv_to_eq(fid);
-	int64_t end = pmv_clock_ms() + timeout;
-
-	for (;;) {
-		ssize_t ret = eq_read(fid, event, buf, len, flags);
-		int64_t left = timeout < 0 ? -1 : end - pmv_clock_ms();
-
-		if (ret != -FI_EAGAIN || (timeout >= 0 && left <= 0))
-			return ret;
-		ret = wait_in_core(eq, left, cancel);
-		if (ret && (ret != -FI_EINTR || !(flags & FI_PEEK)))
-			return ret;
-		let_end(eq);
-	}
-}
-
-static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
-			uint64_t flags)
-{
-	int cancel = pmv_cancel_off();
-	ssize_t ret = read_or_wait(fid, event, buf, len, timeout, flags, cancel);
-
-	pmv_cancel_restore(cancel);
 	return ret;
 }
 
@@ -477,12 +383,19 @@ static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *e
 
 static struct fi_ops_eq eq_ops = {
 	.size = sizeof(struct fi_ops_eq),
-	.read = eq_read,
+	.read = pmv_eq_read,
 	.readerr = eq_readerr,
 	.write = eq_write,
-	.sread = eq_sread,
+	.sread = pmv_eq_sread,
 	.strerror = eq_strerror,
 };
+
+void pmv_eq_wake(struct pmv_eq *eq)
+{
+	struct fi_eq_entry entry = {0};
+
+	fi_eq_write(eq->core_fid, WAKE, &entry, sizeof(entry), 0);
+}
 
 /* drop_kept -- nobody will read the event; what the application's own has is its own */
 static void drop_kept(struct pmv_eq *eq)

@@ -27,6 +27,7 @@ struct pmv_event {
 	uint32_t event;
 	size_t len; /* 0: none kept */
 	bool own;   /* the application has written it */
+	bool put_off;
 	union {
 		struct fi_eq_entry entry;
 		struct fi_eq_cm_entry cm;
@@ -78,11 +79,24 @@ static inline struct pmv_pep *pmv_to_pep(struct fid *fid)
 extern struct fi_ops pmv_eq_fi_ops;
 extern struct fi_ops pmv_pep_fi_ops;
 
+/*
+ * pmv_eq_read -- fi_eq_read
+ * pmv_eq_sread -- fi_eq_sread
+ * pmv_eq_enter_core -- before its queue is read: under guard, until pmv_guard_leave
+ */
+ssize_t pmv_eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags);
+ssize_t pmv_eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
+		     uint64_t flags);
+void pmv_eq_enter_core(void);
+
 /* pmv_eq_trywait -- 0: the core's descriptor may be waited on; -FI_EAGAIN: there is an event */
 int pmv_eq_trywait(struct pmv_eq *eq);
 
-/* The event with which we wake whoever sleeps in the core's queue.  Nobody reads it. */
-#define PMV_EQ_WAKE UINT32_C(0xfffffffe)
+/*
+ * pmv_eq_wake -- whoever sleeps in the core's queue looks again: by an event that nobody is given.
+ * The core's queue was opened with FI_WRITE, by us (tickets.h) or as RxM opens it
+ */
+void pmv_eq_wake(struct pmv_eq *eq);
 
 /*
  * pmv_eq_refuse -- the endpoint's peer is not the one that it has to be: in the place of an event,

@@ -83,10 +83,9 @@ void pmv_tickets_close(struct pmv_pep *pep)
 static void wake(void *arg)
 {
 	struct pmv_ep *ep = arg;
-	struct fi_eq_entry entry = {0};
 
 	atomic_store(&ep->eq->has_tickets, true);
-	fi_eq_write(ep->eq->core_fid, PMV_EQ_WAKE, &entry, sizeof(entry), 0);
+	pmv_eq_wake(ep->eq);
 }
 
 /* begin -- with the queue's lock: whoever reads it is to know of the ticket that is there */

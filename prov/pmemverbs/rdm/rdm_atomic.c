@@ -141,7 +141,7 @@ static ssize_t post_atomic(struct fid_ep *fid, const struct pmv_atomic *atomic,
 
 	if (atomic->compare)
 		count = add_sent(sent, count, atomic->operand, atomic->operand_count, size);
-	pmv_guard_enter_sending(sent, count);
+	pmv_rdm_posting_enter(sent, count);
 	if (atomic->compare)
 		ret = rxm->compwritemsg(fid, msg, atomic->operand, atomic->operand_desc,
 					atomic->operand_count, atomic->result, atomic->result_desc,
@@ -151,7 +151,7 @@ static ssize_t post_atomic(struct fid_ep *fid, const struct pmv_atomic *atomic,
 					atomic->result_count, flags);
 	else
 		ret = rxm->writemsg(fid, msg, flags);
-	pmv_guard_leave_sending();
+	pmv_rdm_posting_leave();
 	return pmv_rdm_posting_reached(PMV_RDM_OF(fid, atomic), msg->addr, ret);
 }
 

@@ -41,9 +41,9 @@ static ssize_t refuse(uint64_t flags)
 		ret = pmv_rdm_posting_reach(rdm, to);                                              \
 		if (ret)                                                                           \
 			return ret;                                                                \
-		pmv_guard_enter_sending(pieces, count);                                            \
+		pmv_rdm_posting_enter(pieces, count);                                              \
 		ret = rdm->rxm_##table->name(__VA_ARGS__);                                         \
-		pmv_guard_leave_sending();                                                         \
+		pmv_rdm_posting_leave();                                                           \
 		return pmv_rdm_posting_reached(rdm, to, ret);                                      \
 	}
 #define GUARDED_SENDING(table, name, params, to, pieces, count, ...)                               \

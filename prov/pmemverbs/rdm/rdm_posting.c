@@ -24,6 +24,11 @@ struct pmv_lost_writes *pmv_rdm_posting_tracker(struct pmv_rdm_ep *rdm, fi_addr_
 	return pmv_lost_writes_list_get(&rdm->lost_writes, addr, len);
 }
 
+static bool posts(void)
+{
+	return pmv_rdm_posting.calls;
+}
+
 static struct pmv_lost_writes *tracker_of_write(void)
 {
 	return pmv_rdm_posting_tracker(pmv_rdm_posting.ep, pmv_rdm_posting.dest);
@@ -146,6 +151,7 @@ ssize_t pmv_rdm_posting_find(struct fid_ep *fid, fi_addr_t dest, uint64_t addr, 
 const struct pmv_hooks pmv_rdm_posting_hooks = {
 	.attempt = pmv_rdm_reach_attempt,
 	.lost = pmv_rdm_wake_all,
+	.posts = posts,
 	.is_applications = is_applications,
 	.tracker = tracker_of_write,
 	.may_commit = may_commit,

@@ -19,6 +19,7 @@
 struct pmv_rdm_ep;
 
 struct pmv_rdm_posting {
+	bool calls; /* RxM is to post something now */
 	/* A write: */
 	struct pmv_rdm_ep *ep; /* NULL: none */
 	fi_addr_t dest;
@@ -45,6 +46,19 @@ struct pmv_lost_writes *pmv_rdm_posting_tracker(struct pmv_rdm_ep *rdm, fi_addr_
 /* For the MSG endpoints that RxM opens. */
 extern const struct pmv_hooks pmv_rdm_posting_hooks;
 
+/* pmv_rdm_posting_enter -- RxM is to post, from these buffers; under guard until _leave */
+static inline void pmv_rdm_posting_enter(const struct iovec *iov, size_t count)
+{
+	pmv_rdm_posting.calls = true;
+	pmv_guard_enter_sending(iov, count);
+}
+
+static inline void pmv_rdm_posting_leave(void)
+{
+	pmv_guard_leave_sending();
+	pmv_rdm_posting.calls = false;
+}
+
 /* pmv_rdm_posting_begin -- a write to `to`, of `iov`, which stay valid until _end; under guard */
 static inline void pmv_rdm_posting_begin(struct pmv_rdm_ep *rdm, fi_addr_t dest,
 					 const struct fi_rma_iov *to, const struct iovec *iov,
@@ -53,12 +67,12 @@ static inline void pmv_rdm_posting_begin(struct pmv_rdm_ep *rdm, fi_addr_t dest,
 	pmv_rdm_posting.ep = rdm;
 	pmv_rdm_posting.dest = dest;
 	pmv_rdm_posting.to = to;
-	pmv_guard_enter_sending(iov, count);
+	pmv_rdm_posting_enter(iov, count);
 }
 
 static inline ssize_t pmv_rdm_posting_end(ssize_t ret)
 {
-	pmv_guard_leave_sending();
+	pmv_rdm_posting_leave();
 	pmv_rdm_posting.ep = NULL;
 	return ret;
 }

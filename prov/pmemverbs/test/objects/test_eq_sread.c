@@ -6,7 +6,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "commit/hooks.h"
+#include "objects/domain.h"
 #include "objects/eq.h"
+#include "objects/unwrap.h"
 #include "test/support/rig.h"
 
 /* A queue of which the core has a descriptor, that nothing is written to. */
@@ -110,4 +113,42 @@ Test(eq_sread, ends_when_the_time_is_over)
 	begin(&waiting, FI_WAIT_FD);
 	cr_expect_eq(fi_eq_sread(waiting.eq, &event, &entry, sizeof(entry), 10, 0), -FI_EAGAIN);
 	end(&waiting);
+}
+
+static bool posting;
+
+static bool posts(void)
+{
+	return posting;
+}
+
+/* RxM reads events while it posts, and would post on the connection that it has closed. */
+Test(events, of_an_end_is_put_off_while_a_layer_above_posts)
+{
+	static const struct pmv_hooks hooks = {.posts = posts};
+	struct rig *rig = rig_open(&(struct rig_options){.not_enabled = true});
+	struct fi_eq_attr attr = {.size = 8, .flags = FI_WRITE};
+	struct fi_eq_cm_entry entry = {.fid = pmv_unwrap_fid(&rig->ep->fid)};
+	struct fid_eq *eq, *core_eq;
+	struct fi_eq_entry wake;
+	uint32_t event;
+
+	pmv_to_domain(rig->domain)->hooks = &hooks;
+	accepted(pmv_eq_open(&rig->fabric.fabric_fid, &attr, &eq, NULL));
+	accepted(fi_ep_bind(rig->ep, &eq->fid, 0));
+	core_eq = pmv_to_eq(eq)->core_fid;
+	fake_raise(core_eq, FI_SHUTDOWN, &entry, sizeof(entry));
+	posting = true;
+	refused(fi_eq_read(eq, &event, &entry, sizeof(entry), 0), FI_EAGAIN);
+	refused(fi_eq_read(eq, &event, &entry, sizeof(entry), 0), FI_EAGAIN);
+	/* Whoever sleeps there is woken, once. */
+	cr_expect_eq(fi_eq_read(core_eq, &event, &wake, sizeof(wake), 0), (ssize_t) sizeof(wake));
+	refused(fi_eq_read(core_eq, &event, &wake, sizeof(wake), 0), FI_EAGAIN);
+	posting = false;
+	cr_assert_eq(fi_eq_read(eq, &event, &entry, sizeof(entry), 0), (ssize_t) sizeof(entry));
+	cr_expect_eq(event, FI_SHUTDOWN);
+	cr_expect_eq(entry.fid, &rig->ep->fid);
+	rig_close_ep(rig);
+	accepted(fi_close(&eq->fid));
+	rig_close(rig);
 }
