@@ -59,9 +59,9 @@ static inline ssize_t pmv_post_plain(struct pmv_initiator *ini,
 }
 
 /*
- * pmv_post_gone -- on an endpoint that is closed: -FI_ESHUTDOWN.  But a layer above handles what has
- * arrived there, and stops with the first answer that fails (objects/ep_close.c): its requests, and
- * its receives, are cancelled instead, and what it injects is lost with the connection.
+ * pmv_post_gone -- on an endpoint that is closed: -FI_ESHUTDOWN.  But a layer above handles what
+ * has arrived there, and stops with the first answer that fails (objects/ep_close.c): its requests,
+ * and its receives, are cancelled instead, and what it injects is lost with the connection.
  */
 ssize_t pmv_post_gone(struct pmv_initiator *ini, const struct pmv_submission *submission);
 

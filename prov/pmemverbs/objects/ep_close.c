@@ -85,9 +85,8 @@ static void take_leftovers(struct pmv_ep *ep)
  * defer_free -- a layer above closes an endpoint, and only then reads from its queue what had
  * arrived there: it posts those receives again, and answers, on the closed endpoint.  These calls
  * have no effect (pmv_post_gone).  When it closes another one of the queue, or the queue, it has
- * read all that: rdm.h says why.  (But RxM may have kept a long message that nobody has received
- * yet.  Whoever receives it then makes RxM crash: fi_pmemverbs_rdm(7).)  An application does not
- * call what it has closed.
+ * read all that: rdm.h says why, and what the exception is.  An application does not call what it
+ * has closed.
  */
 static void defer_free(struct pmv_ep *ep)
 {

@@ -292,7 +292,7 @@ static ssize_t take_event(struct pmv_eq *eq)
 
 /*
  * puts_off -- the kept event, the end of a connection, while the application's call posts over a
- * layer above: RxM reads events there, would close the connection, and post on it
+ * layer above.  That may read events in such a call: it would close the connection, and post on it.
  */
 static bool puts_off(const struct pmv_eq *eq)
 {

@@ -94,7 +94,7 @@ int pmv_eq_trywait(struct pmv_eq *eq);
 
 /*
  * pmv_eq_wake -- whoever sleeps in the core's queue looks again: by an event that nobody is given.
- * The core's queue was opened with FI_WRITE, by us (tickets.h) or as RxM opens it
+ * The core's queue was opened with FI_WRITE, by us (tickets.h) or by the layer above.
  */
 void pmv_eq_wake(struct pmv_eq *eq);
 

@@ -377,17 +377,21 @@ static inline void push_waiters(struct pmv_queue *queue, bool looking)
 void pmv_queue_refuse(struct pmv_queue *queue)
 {
 	atomic_store(&queue->refused, (unsigned long) pthread_self());
+	atomic_store(&queue->refused_since_look, true);
 }
 
 void pmv_queue_have_looked(struct pmv_queue *queue)
 {
-	if (atomic_exchange(&queue->refused, 0))
+	if (atomic_exchange(&queue->refused_since_look, false))
 		atomic_store(&queue->made_room, true);
 }
 
 bool pmv_queue_may_have_room(struct pmv_queue *queue)
 {
-	return atomic_load(&queue->made_room) && atomic_exchange(&queue->made_room, false);
+	if (!atomic_load(&queue->made_room) || !atomic_exchange(&queue->made_room, false))
+		return false;
+	atomic_store(&queue->refused_since_look, false);
+	return true;
 }
 
 /* tell_refused -- data may have been moved, and not by the thread that was refused */

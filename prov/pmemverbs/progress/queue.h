@@ -144,15 +144,16 @@ struct pmv_queue {
 	int epoll_fd; /* core_fd and wake_fd; -1: no wait object */
 	int wake_fd;
 	int core_fd;
-	int news_fd;              /* core_fd's events, each once; where calls move the data */
-	struct pmv_signal signal; /* under the lock; its fd is constant */
-	atomic_uint armed;        /* by the call with this number; 0: nobody sleeps */
-	atomic_bool reading;      /* a call takes the entries that are added now */
-	atomic_ulong refused;     /* the thread whose call has found no room; 0: none has */
-	atomic_bool made_room;    /* perhaps, since then */
-	atomic_uint arms;         /* so often somebody was about to sleep */
-	atomic_uint sleepers;     /* so many of the application's threads are in fi_cq_sread */
-	atomic_uint raised_arms;  /* when it was raised last */
+	int news_fd;                    /* core_fd's events, each once; where calls move the data */
+	struct pmv_signal signal;       /* under the lock; its fd is constant */
+	atomic_uint armed;              /* by the call with this number; 0: nobody sleeps */
+	atomic_bool reading;            /* a call takes the entries that are added now */
+	atomic_ulong refused;           /* the thread whose call has found no room; 0: none has */
+	atomic_bool refused_since_look; /* by fi_trywait */
+	atomic_bool made_room;          /* perhaps, since then */
+	atomic_uint arms;               /* so often somebody was about to sleep */
+	atomic_uint sleepers;    /* so many of the application's threads are in fi_cq_sread */
+	atomic_uint raised_arms; /* when it was raised last */
 
 	/* For whoever moves the data while the application does not: the agent's thread. */
 	TAILQ_ENTRY(pmv_queue) next_of_agent;

@@ -9,7 +9,13 @@
  * RxM calls a MSG endpoint after it has closed it: it reads the endpoint's queue until that is
  * empty, and posts the receives again that it finds.  It holds its endpoint's lock from before
  * the close until the queue is empty (rxm_close_conn), and takes it before it closes another MSG
- * endpoint of that queue.  objects/ep_close.c relies on that.
+ * endpoint of that queue.  objects/ep_close.c relies on that.  But it keeps a long message that
+ * nobody has received yet.  Whoever receives it after the close makes RxM use the endpoint once
+ * more, and crash.
+ *
+ * RxM handles events in calls that post, if it has put something off.  It does not see there that
+ * it has closed the connection on which it is about to post: so it hears of an end only later
+ * (hooks.h: posts).
  */
 #ifndef PMV_RDM_H
 #define PMV_RDM_H

