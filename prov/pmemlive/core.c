@@ -294,6 +294,7 @@ static bool take_in(struct core_ep *ep)
 		return false;
 	sched_trace("%s %zu bytes are taken in", name_of(message), message->op.len);
 	STAILQ_REMOVE_HEAD(&ep->in, next);
+	ep->heard_ns = message->arrives_ns;
 	free_message(message);
 	ep->num_in--;
 	ep->handled++;

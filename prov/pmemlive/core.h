@@ -142,7 +142,7 @@ struct core_ep {
 	struct core_messages in; /* on their way here */
 	unsigned int num_out, num_in;
 	uint64_t handled, rooms; /* so many messages were, and so often there was room again */
-	int64_t last_arrival_ns;
+	int64_t last_arrival_ns, heard_ns; /* of all; of what was taken in */
 	struct core_socket socket;
 	int64_t unanswered_ns; /* of a NIC: since then, or SCHED_NEVER */
 };

@@ -88,8 +88,10 @@ static void settle(struct core_socket *socket)
 	unsigned int count = 0;
 
 	while (count < socket->num_acks && socket->acks[count] <= sched_now_ns)
-		socket->acked_ns = socket->acks[count++];
+		count++;
 	if (count) {
+		if (socket->acks[count - 1] > socket->acked_ns)
+			socket->acked_ns = socket->acks[count - 1];
 		socket->num_acks -= count;
 		memmove(socket->acks, socket->acks + count,
 			socket->num_acks * sizeof(socket->acks[0]));
@@ -97,10 +99,29 @@ static void settle(struct core_socket *socket)
 		socket->resend_ns = SCHED_NEVER;
 	}
 	if (socket->answer_ns <= sched_now_ns) {
-		socket->acked_ns = socket->answer_ns;
+		if (socket->answer_ns > socket->acked_ns)
+			socket->acked_ns = socket->answer_ns;
 		socket->answer_ns = SCHED_NEVER;
 		socket->probes = 0;
 	}
+}
+
+/* hear -- whatever has come from the peer acknowledges, too */
+static void hear(struct core_ep *ep)
+{
+	struct core_socket *socket = &ep->socket;
+	const struct core_message *message;
+	int64_t heard = ep->heard_ns;
+
+	settle(socket);
+	STAILQ_FOREACH(message, &ep->in, next) {
+		if (message->arrives_ns <= sched_now_ns)
+			heard = message->arrives_ns;
+	}
+	if (heard <= socket->acked_ns)
+		return;
+	socket->acked_ns = heard;
+	socket->probes = 0;
 }
 
 static void resend_soon(struct core_socket *socket)
@@ -213,16 +234,14 @@ static void resend(struct core_ep *ep)
 static void probe(struct core_ep *ep)
 {
 	struct core_socket *socket = &ep->socket;
-	int64_t heard = socket->acked_ns;
 
-	if (ep->last_arrival_ns > heard && ep->last_arrival_ns <= sched_now_ns)
-		heard = ep->last_arrival_ns;
+	hear(ep);
 	if (socket->num_acks || core_is_full(ep)) {
 		socket->probe_ns = sched_now_ns + socket->idle_ns;
 		return;
 	}
-	if (!socket->probes && sched_now_ns < heard + socket->idle_ns) {
-		socket->probe_ns = heard + socket->idle_ns;
+	if (!socket->probes && sched_now_ns < socket->acked_ns + socket->idle_ns) {
+		socket->probe_ns = socket->acked_ns + socket->idle_ns;
 		return;
 	}
 	socket->probes++;
@@ -248,7 +267,7 @@ static void tell_info(struct core_ep *ep, struct tcp_info *info)
 {
 	struct core_socket *socket = &ep->socket;
 
-	settle(socket);
+	hear(ep);
 	memset(info, 0, sizeof(*info));
 	info->tcpi_state = TCP_ESTABLISHED;
 	info->tcpi_unacked = socket->num_acks + core_is_full(ep);
