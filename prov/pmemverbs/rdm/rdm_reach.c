@@ -15,6 +15,9 @@
 #include "base/log.h"
 #include "base/setting.h"
 
+/* Whoever has not called for that part of the time has paused. */
+#define PAUSES_OF_A_TIMEOUT 4
+
 /* An address that is not connected. */
 struct unreached {
 	LIST_ENTRY(unreached) next;
@@ -115,7 +118,7 @@ ssize_t pmv_rdm_reach_wait(struct pmv_lost_writes_wait *wait, int64_t now_ms, in
 		wait->since_ms = began_ms;
 		wait->resumed = false;
 	}
-	paused = now_ms - wait->asked_ms >= timeout_ms;
+	paused = PAUSES_OF_A_TIMEOUT * (now_ms - wait->asked_ms) >= timeout_ms;
 	wait->asked_ms = now_ms;
 	if (timeout_ms && now_ms - wait->since_ms >= timeout_ms) {
 		if (!paused || wait->resumed) {

@@ -39,6 +39,15 @@ Test(rdm_reach, a_pause_of_the_caller_counts_but_for_one_call)
 	cr_expect_eq(call(NOW + 3600000 + TIMEOUT / 2, 0), -FI_ETIMEDOUT);
 }
 
+/* The peer may have come back. */
+Test(rdm_reach, a_pause_that_ends_with_the_time_counts_but_for_one_call)
+{
+	for (int64_t now = NOW; now <= NOW + TIMEOUT / 2; now += 1000)
+		cr_expect_eq(call(now, 0), 0);
+	cr_expect_eq(call(NOW + TIMEOUT, 0), 0);
+	cr_expect_eq(call(NOW + TIMEOUT + TIMEOUT / 2, 0), -FI_ETIMEDOUT);
+}
+
 Test(rdm_reach, who_calls_rarely_is_told_too)
 {
 	for (int i = 0; i < 3; i++) {
