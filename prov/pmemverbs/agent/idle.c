@@ -426,8 +426,7 @@ static bool carry_out(struct pmv_agent *agent, struct pmv_idle_plan *plan,
 		return false;
 	case PMV_IDLE_LISTEN:
 		/* Others may have had the processor for long: what is heard now is not old. */
-		*now = pmv_clock_ns();
-		if (!pmv_idle_listen(agent, *now))
+		if (!pmv_idle_listen(agent, pmv_clock_ns()))
 			pmv_idle_plan_tell(plan, PMV_IDLE_FORGED, *now);
 		return true;
 	case PMV_IDLE_SEARCH:

@@ -92,7 +92,7 @@ static bool is_unfinished(const struct pmv_receiver *receiver)
 	return receiver->working || receiver->num_queued || (receiver->refused && !receiver->ended);
 }
 
-/* has_request -- anybody can write something there that looks like one; of who is refused: none */
+/* has_request -- a genuine one, of a peer that is not refused */
 static bool has_request(const struct pmv_receiver *receiver)
 {
 	struct pmv_message message;
@@ -112,8 +112,9 @@ void pmv_look_park(struct pmv_looks *looks, int64_t now)
 		looks->expecting |= now < receiver->look.expect.expect_ns;
 		/*
 		 * Where data are moved in calls no hints are sent, so all mailboxes are active.
-		 * Reading the queue kicks the agent, but sends no hint.  Nobody tells of a request
-		 * that has come in its window; or soon again, if its hint was heard.
+		 * Reading the queue kicks the agent, but sends no hint.  No hint follows a
+		 * request that has come in its window, and the next one is late if the last was
+		 * heard.
 		 */
 		if (!receiver->look.hinted ||
 		    pmv_idle_plan_is_likely(&receiver->look.expect, now) ||

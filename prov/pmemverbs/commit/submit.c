@@ -267,6 +267,22 @@ static ssize_t refuse(struct pmv_initiator *ini, struct pmv_run *run, bool count
 	return err;
 }
 
+/* wait_on_both -- what is waited for now, at the endpoint's queues */
+static inline void wait_on_both(struct pmv_initiator *ini, enum pmv_pending pending)
+{
+	struct pmv_queue *tx = ini->owner.tx_queue, *rx = ini->owner.rx_queue;
+
+	pmv_initiator_wait(ini, pending);
+	if (!rx || rx == tx)
+		return;
+	/* Whoever has read the first one in between could tell the other one nothing. */
+	pthread_mutex_lock(&ini->lock);
+	pending = pmv_push_pending(ini);
+	pthread_mutex_unlock(&ini->lock);
+	pmv_queue_raise_pending(tx, pending);
+	pmv_queue_raise_pending(rx, pending);
+}
+
 /* go_on -- with a run that was accepted, under the lock; then give the lock back */
 static void go_on(struct pmv_initiator *ini, struct pmv_run *run)
 {
@@ -275,7 +291,7 @@ static void go_on(struct pmv_initiator *ini, struct pmv_run *run)
 
 	pthread_mutex_unlock(&ini->lock);
 	if (pending)
-		pmv_initiator_wait(ini, pending);
+		wait_on_both(ini, pending);
 }
 
 /*
@@ -350,7 +366,7 @@ static ssize_t submit_small(struct pmv_initiator *ini, const struct pmv_submissi
 	pthread_mutex_unlock(&ini->lock);
 	if (ret)
 		return refuse(ini, run, true, PMV_METHOD_AGENT, ret);
-	pmv_initiator_wait(ini, PMV_PENDING_ACKS);
+	wait_on_both(ini, PMV_PENDING_ACKS);
 	return 0;
 }
 

@@ -229,7 +229,6 @@ static void look_first(struct pmv_cq *cq)
 	}
 	if (atomic_load(&cq->queue.num_ready))
 		end_look(&look);
-	pmv_queue_have_looked(&cq->queue);
 	leave(&wait);
 	pmv_cancel_restore(wait.cancel);
 }
@@ -241,6 +240,8 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 
 	atomic_store(&cq->lends_fd, true);
 	look_first(cq);
+	if (pmv_queue_may_try_again(&cq->queue))
+		return -FI_EAGAIN;
 	ret = may_sleep(cq, atomic_load(&cq->heeded), &works);
 	if (!ret && pmv_queue_may_have_room(&cq->queue)) {
 		/* Others may have been refused, too: this call took what told them. */

@@ -55,6 +55,7 @@ struct pmv_ep {
 	/* Its peer was not the one that it has to be; and the application has not been told yet. */
 	bool refused;
 	bool refusal_untold;
+	bool end_untold;               /* of its connection: it was put off */
 	int refusal;                   /* what it is told: a positive fi_errno */
 	struct fi_pmemverbs_peer peer; /* it has proved this key; no name: none */
 	struct pmv_held held;

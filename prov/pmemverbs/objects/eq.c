@@ -240,7 +240,6 @@ static void take_kept(struct pmv_eq *eq)
 {
 	struct pmv_event *event = &eq->kept;
 
-	event->put_off = false;
 	if (event->event == WAKE) {
 		event->len = 0;
 		return;
@@ -264,11 +263,52 @@ void pmv_eq_enter_core(void)
 	pmv_guard_enter();
 }
 
+/*
+ * put_off -- the kept event, if it is the end of a connection, and the application's call posts
+ * over a layer above.  That may read events in such a call: it would close the connection, and post
+ * on it.  The core has told this thread only: whoever sleeps is to take it.
+ */
+static void put_off(struct pmv_eq *eq)
+{
+	struct pmv_ep *ep;
+
+	if (!eq->kept.len || eq->kept.own || eq->kept.event != FI_SHUTDOWN)
+		return;
+	ep = ep_of(eq->kept.cm.fid);
+	if (!ep || !ep->domain->hooks || !ep->domain->hooks->posts())
+		return;
+	eq->ends += !ep->end_untold;
+	ep->end_untold = true;
+	eq->kept.len = 0;
+	pmv_eq_wake(eq);
+}
+
+/* tell_end -- one that was put off is the next event, unless such a call still goes on */
+static void tell_end(struct pmv_eq *eq)
+{
+	struct pmv_ep *ep = LIST_FIRST(&eq->eps);
+
+	while (ep && !ep->end_untold)
+		ep = LIST_NEXT(ep, next_of_eq);
+	if (!ep || ep->domain->hooks->posts())
+		return;
+	ep->end_untold = false;
+	eq->ends--;
+	eq->kept = (struct pmv_event){
+		.event = FI_SHUTDOWN,
+		.len = sizeof(struct fi_eq_cm_entry),
+		.cm = {.fid = &ep->ep_fid.fid},
+	};
+}
+
 /* take_event -- read the core's next event, if none is kept */
 static ssize_t take_event(struct pmv_eq *eq)
 {
 	ssize_t ret;
 
+	put_off(eq);
+	if (eq->ends && !eq->kept.len)
+		tell_end(eq);
 	for (unsigned int dropped = 0; !eq->kept.len; dropped++) {
 		pmv_tickets_go_on(eq);
 		if (eq->refusals)
@@ -286,29 +326,9 @@ static ssize_t take_event(struct pmv_eq *eq)
 			return ret ? ret : -FI_EAGAIN;
 		eq->kept.len = ret;
 		take_kept(eq);
+		put_off(eq);
 	}
 	return 0;
-}
-
-/*
- * puts_off -- the kept event, the end of a connection, while the application's call posts over a
- * layer above.  That may read events in such a call: it would close the connection, and post on it.
- */
-static bool puts_off(const struct pmv_eq *eq)
-{
-	const struct pmv_ep *ep = eq->kept.own ? NULL : ep_of(eq->kept.cm.fid);
-
-	return eq->kept.event == FI_SHUTDOWN && ep && ep->domain->hooks &&
-	       ep->domain->hooks->posts();
-}
-
-/* put_off -- the core told nobody else of it: whoever sleeps is to take it */
-static ssize_t put_off(struct pmv_eq *eq)
-{
-	if (!eq->kept.put_off)
-		pmv_eq_wake(eq);
-	eq->kept.put_off = true;
-	return -FI_EAGAIN;
 }
 
 /* nudge_agents -- tcp 2.1 moves the data of endpoints, too, when their event queue is read */
@@ -332,7 +352,7 @@ ssize_t pmv_eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, 
 	pthread_mutex_lock(&eq->lock);
 	ret = take_event(eq);
 	if (!ret)
-		ret = puts_off(eq) ? put_off(eq) : hand_over(eq, event, buf, len, flags);
+		ret = hand_over(eq, event, buf, len, flags);
 	pthread_mutex_unlock(&eq->lock);
 	nudge_agents(eq->fabric);
 	return ret;
@@ -441,6 +461,7 @@ int pmv_eq_close(struct pmv_eq *eq, struct fid *fid)
 		drop_kept(eq);
 	if (!ret && ep_of(fid)) {
 		eq->refusals -= ep_of(fid)->refusal_untold;
+		eq->ends -= ep_of(fid)->end_untold;
 		LIST_REMOVE(ep_of(fid), next_of_eq);
 	}
 	pthread_mutex_unlock(&eq->lock);

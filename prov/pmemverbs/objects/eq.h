@@ -27,7 +27,6 @@ struct pmv_event {
 	uint32_t event;
 	size_t len; /* 0: none kept */
 	bool own;   /* the application has written it */
-	bool put_off;
 	union {
 		struct fi_eq_entry entry;
 		struct fi_eq_cm_entry cm;
@@ -45,6 +44,7 @@ struct pmv_eq {
 	atomic_bool warned;      /* that no descriptor is left */
 	LIST_HEAD(, pmv_ep) eps; /* bound to the queue, and not closed yet */
 	unsigned int refusals;   /* of their peers, which the application has to be told of */
+	unsigned int ends;       /* of their connections, the same: they were put off */
 	LIST_HEAD(, pmv_pep) listeners; /* bound to the queue, whose connections are sockets */
 	int64_t next_look_ms;           /* for those who say nothing (strangers.h) */
 	int64_t next_count_ms;          /* of the descriptors, by pmv_strangers_fill */

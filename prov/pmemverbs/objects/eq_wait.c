@@ -19,7 +19,7 @@ int pmv_eq_trywait(struct pmv_eq *eq)
 	bool kept, full;
 
 	pthread_mutex_lock(&eq->lock);
-	kept = eq->kept.len || eq->refusals;
+	kept = eq->kept.len || eq->refusals || eq->ends;
 	full = !kept && pmv_strangers_fill(eq);
 	pthread_mutex_unlock(&eq->lock);
 	if (kept)

@@ -289,15 +289,25 @@ static void tell_sleepers(struct pmv_queue *queue)
 		pmv_queue_wake(queue);
 }
 
+/* raise -- to at least that; false: it was as high */
+static inline bool raise(atomic_int *level, enum pmv_pending to)
+{
+	int before = atomic_load(level);
+
+	while (before < (int) to) {
+		if (atomic_compare_exchange_weak(level, &before, to))
+			return true;
+	}
+	return false;
+}
+
 static void raise_and_unlock(struct pmv_queue *queue, enum pmv_pending pending)
 {
-	enum pmv_pending before = atomic_load(&queue->pending);
+	bool raised = raise(&queue->pending, pending);
 
-	if (before < pending)
-		atomic_store(&queue->pending, pending);
 	pthread_mutex_unlock(&queue->stall_lock);
 	/* Whoever sleeps did not know of that. */
-	if (before < pending)
+	if (raised)
 		tell_sleepers(queue);
 }
 
@@ -319,13 +329,11 @@ void pmv_queue_hurry(struct pmv_queue *queue, const struct pmv_waiter *waiter)
 
 void pmv_queue_raise_pending(struct pmv_queue *queue, enum pmv_pending pending)
 {
-	enum pmv_pending before = atomic_load(&queue->pending);
-
-	if (before == PMV_PENDING_NONE || before >= pending)
+	if (atomic_load(&queue->pending) == PMV_PENDING_NONE)
 		return;
-	atomic_store(&queue->hurried, true);
-	atomic_store(&queue->pending, pending);
-	tell_sleepers(queue);
+	raise(&queue->raised, pending);
+	if (raise(&queue->pending, pending))
+		tell_sleepers(queue);
 }
 
 void pmv_queue_unwait(struct pmv_queue *queue, struct pmv_waiter *waiter)
@@ -341,12 +349,12 @@ void pmv_queue_unwait(struct pmv_queue *queue, struct pmv_waiter *waiter)
 
 static void push_all(struct pmv_queue *queue, bool looking)
 {
-	enum pmv_pending most = PMV_PENDING_NONE, before;
+	enum pmv_pending most = PMV_PENDING_NONE, before, raised;
 	struct pmv_waiter *waiter, *next;
 
 	pthread_mutex_lock(&queue->stall_lock);
 	before = atomic_load(&queue->pending);
-	atomic_store(&queue->hurried, false);
+	atomic_store(&queue->raised, PMV_PENDING_NONE);
 	for (waiter = TAILQ_FIRST(&queue->waiters); waiter; waiter = next) {
 		enum pmv_pending pending = waiter->push(waiter, looking);
 
@@ -360,8 +368,9 @@ static void push_all(struct pmv_queue *queue, bool looking)
 	}
 	atomic_store(&queue->pending, most);
 	/* What was found may be old. */
-	if (most && atomic_load(&queue->hurried))
-		atomic_store(&queue->pending, most = PMV_PENDING_POSTS);
+	raised = (enum pmv_pending) atomic_load(&queue->raised);
+	if (most && raised > most && raise(&queue->pending, raised))
+		most = raised;
 	pthread_mutex_unlock(&queue->stall_lock);
 	/* Whoever sleeps has to ask for acknowledgements, or to post: this call may end. */
 	if (most > before)
@@ -372,26 +381,6 @@ static inline void push_waiters(struct pmv_queue *queue, bool looking)
 {
 	if (atomic_load(&queue->pending))
 		push_all(queue, looking);
-}
-
-void pmv_queue_refuse(struct pmv_queue *queue)
-{
-	atomic_store(&queue->refused, (unsigned long) pthread_self());
-	atomic_store(&queue->refused_since_look, true);
-}
-
-void pmv_queue_have_looked(struct pmv_queue *queue)
-{
-	if (atomic_exchange(&queue->refused_since_look, false))
-		atomic_store(&queue->made_room, true);
-}
-
-bool pmv_queue_may_have_room(struct pmv_queue *queue)
-{
-	if (!atomic_load(&queue->made_room) || !atomic_exchange(&queue->made_room, false))
-		return false;
-	atomic_store(&queue->refused_since_look, false);
-	return true;
 }
 
 /* tell_refused -- data may have been moved, and not by the thread that was refused */

@@ -138,22 +138,21 @@ struct pmv_queue {
 
 	pthread_mutex_t stall_lock;
 	TAILQ_HEAD(, pmv_waiter) waiters;
-	atomic_int pending;  /* enum pmv_pending: the highest of all waiters */
-	atomic_bool hurried; /* pmv_queue_raise_pending was called since the waiters were pushed */
+	atomic_int pending; /* enum pmv_pending: the highest of all waiters */
+	atomic_int raised;  /* the highest of pmv_queue_raise_pending since they were pushed */
 
 	int epoll_fd; /* core_fd and wake_fd; -1: no wait object */
 	int wake_fd;
 	int core_fd;
-	int news_fd;                    /* core_fd's events, each once; where calls move the data */
-	struct pmv_signal signal;       /* under the lock; its fd is constant */
-	atomic_uint armed;              /* by the call with this number; 0: nobody sleeps */
-	atomic_bool reading;            /* a call takes the entries that are added now */
-	atomic_ulong refused;           /* the thread whose call has found no room; 0: none has */
-	atomic_bool refused_since_look; /* by fi_trywait */
-	atomic_bool made_room;          /* perhaps, since then */
-	atomic_uint arms;               /* so often somebody was about to sleep */
-	atomic_uint sleepers;    /* so many of the application's threads are in fi_cq_sread */
-	atomic_uint raised_arms; /* when it was raised last */
+	int news_fd;              /* core_fd's events, each once; where calls move the data */
+	struct pmv_signal signal; /* under the lock; its fd is constant */
+	atomic_uint armed;        /* by the call with this number; 0: nobody sleeps */
+	atomic_bool reading;      /* a call takes the entries that are added now */
+	atomic_ulong refused;     /* the thread whose call has found no room; 0: none has */
+	atomic_bool made_room;    /* perhaps, by another thread, since then */
+	atomic_uint arms;         /* so often somebody was about to sleep */
+	atomic_uint sleepers;     /* so many of the application's threads are in fi_cq_sread */
+	atomic_uint raised_arms;  /* when it was raised last */
 
 	/* For whoever moves the data while the application does not: the agent's thread. */
 	TAILQ_ENTRY(pmv_queue) next_of_agent;
@@ -253,12 +252,12 @@ void pmv_queue_unwait(struct pmv_queue *queue, struct pmv_waiter *waiter);
  * since what is injected has none.
  *
  * pmv_queue_refuse -- this thread's call has found no room
- * pmv_queue_have_looked -- this thread has moved data since then, and is about to sleep
- * pmv_queue_may_have_room -- true, once: there may be some now, made by such a look or another
- *   thread
+ * pmv_queue_may_try_again -- true, once after that: this thread is about to sleep, and what it has
+ *   read since then, or others have, may have made some
+ * pmv_queue_may_have_room -- true, once: there may be some now, made by another thread
  */
 void pmv_queue_refuse(struct pmv_queue *queue);
-void pmv_queue_have_looked(struct pmv_queue *queue);
+bool pmv_queue_may_try_again(const struct pmv_queue *queue);
 bool pmv_queue_may_have_room(struct pmv_queue *queue);
 
 /* pmv_queue_is_armed -- may somebody sleep on the descriptor?  queue may be NULL. */

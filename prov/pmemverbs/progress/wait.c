@@ -104,3 +104,27 @@ int pmv_queue_trywait(struct pmv_queue *queue)
 	pmv_guard_leave();
 	return ret;
 }
+
+/* Room */
+
+/* On which queue's endpoints this thread has found no room, and not tried again. */
+static _Thread_local const struct pmv_queue *refused_on;
+
+void pmv_queue_refuse(struct pmv_queue *queue)
+{
+	atomic_store(&queue->refused, (unsigned long) pthread_self());
+	refused_on = queue;
+}
+
+bool pmv_queue_may_try_again(const struct pmv_queue *queue)
+{
+	if (refused_on != queue)
+		return false;
+	refused_on = NULL;
+	return true;
+}
+
+bool pmv_queue_may_have_room(struct pmv_queue *queue)
+{
+	return atomic_load(&queue->made_room) && atomic_exchange(&queue->made_room, false);
+}

@@ -13,9 +13,9 @@
  * nobody has received yet.  Whoever receives it after the close makes RxM use the endpoint once
  * more, and crash.
  *
- * RxM handles events in calls that post, if it has put something off.  It does not see there that
- * it has closed the connection on which it is about to post: so it hears of an end only later
- * (hooks.h: posts).
+ * RxM handles events in calls that post, if it has to connect, or has put something off.  It does
+ * not see there that it has closed the connection on which it is about to post.  So it is told of
+ * an end after such a call (hooks.h: posts).
  */
 #ifndef PMV_RDM_H
 #define PMV_RDM_H

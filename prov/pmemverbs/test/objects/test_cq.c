@@ -101,8 +101,8 @@ Test(cq, knows_no_address_of_a_source)
 	rig_close(rig);
 }
 
-/* Room that this look has made may have no entry, and nothing would end the sleep. */
-Test(trywait, lets_who_found_no_room_try_again_behind_its_own_look)
+/* What has made room since then may have no entry, and nothing would end the sleep. */
+Test(trywait, lets_who_found_no_room_try_again_before_it_sleeps)
 {
 	struct rig *rig = rig_open(&(struct rig_options){.wait_obj = FI_WAIT_FD});
 	struct pmv_cq *cq = pmv_to_cq(rig->cq);

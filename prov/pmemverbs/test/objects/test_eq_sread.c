@@ -126,11 +126,12 @@ static bool posts(void)
 Test(events, of_an_end_is_put_off_while_a_layer_above_posts)
 {
 	static const struct pmv_hooks hooks = {.posts = posts};
+	static const char text[] = "bytes of the application's, no object";
 	struct rig *rig = rig_open(&(struct rig_options){.not_enabled = true});
 	struct fi_eq_attr attr = {.size = 8, .flags = FI_WRITE};
 	struct fi_eq_cm_entry entry = {.fid = pmv_unwrap_fid(&rig->ep->fid)};
 	struct fid_eq *eq, *core_eq;
-	struct fi_eq_entry wake;
+	char buf[64];
 	uint32_t event;
 
 	pmv_to_domain(rig->domain)->hooks = &hooks;
@@ -138,17 +139,32 @@ Test(events, of_an_end_is_put_off_while_a_layer_above_posts)
 	accepted(fi_ep_bind(rig->ep, &eq->fid, 0));
 	core_eq = pmv_to_eq(eq)->core_fid;
 	fake_raise(core_eq, FI_SHUTDOWN, &entry, sizeof(entry));
+	fake_raise(core_eq, FI_NOTIFY, text, sizeof(text));
 	posting = true;
-	refused(fi_eq_read(eq, &event, &entry, sizeof(entry), 0), FI_EAGAIN);
-	refused(fi_eq_read(eq, &event, &entry, sizeof(entry), 0), FI_EAGAIN);
+	cr_assert_eq(fi_eq_read(eq, &event, buf, sizeof(buf), 0), (ssize_t) sizeof(text));
+	cr_expect_eq(event, FI_NOTIFY);
+	cr_expect_str_eq(buf, text);
 	/* Whoever sleeps there is woken, once. */
-	cr_expect_eq(fi_eq_read(core_eq, &event, &wake, sizeof(wake), 0), (ssize_t) sizeof(wake));
-	refused(fi_eq_read(core_eq, &event, &wake, sizeof(wake), 0), FI_EAGAIN);
+	cr_expect_gt(fi_eq_read(core_eq, &event, buf, sizeof(buf), 0), 0);
+	refused(fi_eq_read(eq, &event, buf, sizeof(buf), 0), FI_EAGAIN);
+	refused(fi_eq_read(core_eq, &event, buf, sizeof(buf), 0), FI_EAGAIN);
+	refused(pmv_eq_trywait(pmv_to_eq(eq)), FI_EAGAIN);
+	posting = false;
+	cr_assert_eq(fi_eq_read(eq, &event, buf, sizeof(buf), FI_PEEK), (ssize_t) sizeof(entry));
+	/* Another thread has seen it, and this one posts. */
+	posting = true;
+	refused(fi_eq_read(eq, &event, buf, sizeof(buf), 0), FI_EAGAIN);
 	posting = false;
 	cr_assert_eq(fi_eq_read(eq, &event, &entry, sizeof(entry), 0), (ssize_t) sizeof(entry));
 	cr_expect_eq(event, FI_SHUTDOWN);
 	cr_expect_eq(entry.fid, &rig->ep->fid);
+	fake_raise(core_eq, FI_SHUTDOWN,
+		   &(struct fi_eq_cm_entry){.fid = pmv_unwrap_fid(&rig->ep->fid)}, sizeof(entry));
+	posting = true;
+	refused(fi_eq_read(eq, &event, buf, sizeof(buf), 0), FI_EAGAIN);
 	rig_close_ep(rig);
+	posting = false;
+	refused(fi_eq_read(eq, &event, buf, sizeof(buf), 0), FI_EAGAIN);
 	accepted(fi_close(&eq->fid));
 	rig_close(rig);
 }
