@@ -451,6 +451,7 @@ static int close_core(struct fid *fid)
 
 int pmv_eq_close(struct pmv_eq *eq, struct fid *fid)
 {
+	struct pmv_ep *ep = ep_of(fid);
 	int ret;
 
 	if (!eq)
@@ -459,10 +460,10 @@ int pmv_eq_close(struct pmv_eq *eq, struct fid *fid)
 	ret = close_core(fid);
 	if (!ret && eq->kept.len && eq->kept.entry.fid == fid)
 		drop_kept(eq);
-	if (!ret && ep_of(fid)) {
-		eq->refusals -= ep_of(fid)->refusal_untold;
-		eq->ends -= ep_of(fid)->end_untold;
-		LIST_REMOVE(ep_of(fid), next_of_eq);
+	if (!ret && ep) {
+		eq->refusals -= ep->refusal_untold;
+		eq->ends -= ep->end_untold;
+		LIST_REMOVE(ep, next_of_eq);
 	}
 	pthread_mutex_unlock(&eq->lock);
 	return ret;
