@@ -239,7 +239,9 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 	int ret;
 
 	atomic_store(&cq->lends_fd, true);
-	look_first(cq);
+	/* A look may make the room that the caller lacks, and nothing tells of that. */
+	if (!pmv_queue_has_tried_again(&cq->queue))
+		look_first(cq);
 	if (pmv_queue_may_try_again(&cq->queue))
 		return -FI_EAGAIN;
 	ret = may_sleep(cq, atomic_load(&cq->heeded), &works);

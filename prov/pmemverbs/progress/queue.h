@@ -252,12 +252,14 @@ void pmv_queue_unwait(struct pmv_queue *queue, struct pmv_waiter *waiter);
  * since what is injected has none.
  *
  * pmv_queue_refuse -- this thread's call has found no room
- * pmv_queue_may_try_again -- true, once after that: this thread is about to sleep, and what it has
+ * pmv_queue_may_try_again -- true, once before each sleep: this thread was refused, and what it has
  *   read since then, or others have, may have made some
+ * pmv_queue_has_tried_again -- true, once: it was told so.  It is to read nothing more now
  * pmv_queue_may_have_room -- true, once: there may be some now, made by another thread
  */
 void pmv_queue_refuse(struct pmv_queue *queue);
 bool pmv_queue_may_try_again(const struct pmv_queue *queue);
+bool pmv_queue_has_tried_again(const struct pmv_queue *queue);
 bool pmv_queue_may_have_room(struct pmv_queue *queue);
 
 /* pmv_queue_is_armed -- may somebody sleep on the descriptor?  queue may be NULL. */

@@ -107,20 +107,34 @@ int pmv_queue_trywait(struct pmv_queue *queue)
 
 /* Room */
 
-/* On which queue's endpoints this thread has found no room, and not tried again. */
-static _Thread_local const struct pmv_queue *refused_on;
+/* This thread has found no room on an endpoint of that queue, and since then has tried again. */
+static _Thread_local struct {
+	const struct pmv_queue *queue;
+	bool tried;
+} refused;
 
 void pmv_queue_refuse(struct pmv_queue *queue)
 {
 	atomic_store(&queue->refused, (unsigned long) pthread_self());
-	refused_on = queue;
+	if (refused.queue == queue)
+		return;
+	refused.queue = queue;
+	refused.tried = false;
 }
 
 bool pmv_queue_may_try_again(const struct pmv_queue *queue)
 {
-	if (refused_on != queue)
+	if (refused.queue != queue || refused.tried)
 		return false;
-	refused_on = NULL;
+	refused.tried = true;
+	return true;
+}
+
+bool pmv_queue_has_tried_again(const struct pmv_queue *queue)
+{
+	if (refused.queue != queue || !refused.tried)
+		return false;
+	refused.queue = NULL;
 	return true;
 }
 
