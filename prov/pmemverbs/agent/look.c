@@ -113,8 +113,7 @@ void pmv_look_park(struct pmv_looks *looks, int64_t now)
 		/*
 		 * Where data are moved in calls no hints are sent, so all mailboxes are active.
 		 * Reading the queue kicks the agent, but sends no hint.  No hint follows a
-		 * request that has come in its window, and the next one is late if the last was
-		 * heard.
+		 * request that has come in its window.  If one was heard, the next is late.
 		 */
 		if (!receiver->look.hinted ||
 		    pmv_idle_plan_is_likely(&receiver->look.expect, now) ||

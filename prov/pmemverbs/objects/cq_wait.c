@@ -239,11 +239,8 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 	int ret;
 
 	atomic_store(&cq->lends_fd, true);
-	/* A look may make the room that the caller lacks, and nothing tells of that. */
-	if (!pmv_queue_has_tried_again(&cq->queue))
+	if (!pmv_queue_is_refused(&cq->queue))
 		look_first(cq);
-	if (pmv_queue_may_try_again(&cq->queue))
-		return -FI_EAGAIN;
 	ret = may_sleep(cq, atomic_load(&cq->heeded), &works);
 	if (!ret && pmv_queue_may_have_room(&cq->queue)) {
 		/* Others may have been refused, too: this call took what told them. */
@@ -251,6 +248,7 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 		return -FI_EAGAIN;
 	}
 	if (!ret) {
+		pmv_queue_lets_sleep(&cq->queue);
 		atomic_store(&cq->let_sleep_ns, pmv_clock_ns());
 		pmv_agent_has_left(&cq->domain->agent, &cq->queue);
 	}

@@ -266,7 +266,7 @@ void pmv_eq_enter_core(void)
 /*
  * put_off -- the kept event, if it is the end of a connection, and the application's call posts
  * over a layer above.  That may read events in such a call: it would close the connection, and post
- * on it.  The core has told this thread only: whoever sleeps is to take it.
+ * on it.
  */
 static void put_off(struct pmv_eq *eq)
 {
@@ -280,25 +280,39 @@ static void put_off(struct pmv_eq *eq)
 	eq->ends += !ep->end_untold;
 	ep->end_untold = true;
 	eq->kept.len = 0;
-	pmv_eq_wake(eq);
 }
 
-/* tell_end -- one that was put off is the next event, unless such a call still goes on */
-static void tell_end(struct pmv_eq *eq)
+/* first_end -- whose end was put off; NULL: nobody's, or such a call still goes on */
+static struct pmv_ep *first_end(struct pmv_eq *eq)
 {
-	struct pmv_ep *ep = LIST_FIRST(&eq->eps);
+	struct pmv_ep *ep = eq->ends ? LIST_FIRST(&eq->eps) : NULL;
 
 	while (ep && !ep->end_untold)
 		ep = LIST_NEXT(ep, next_of_eq);
-	if (!ep || ep->domain->hooks->posts())
-		return;
+	return ep && !ep->domain->hooks->posts() ? ep : NULL;
+}
+
+/* tell_end -- of a connection, which was put off */
+static ssize_t tell_end(struct pmv_eq *eq, struct pmv_ep *ep, uint32_t *event, void *buf,
+			size_t len, uint64_t flags)
+{
+	const struct fi_eq_cm_entry entry = {.fid = &ep->ep_fid.fid};
+
+	if (len < sizeof(entry))
+		return -FI_ETOOSMALL;
+	memcpy(buf, &entry, sizeof(entry));
+	*event = FI_SHUTDOWN;
+	if (flags & FI_PEEK)
+		return sizeof(entry);
 	ep->end_untold = false;
 	eq->ends--;
-	eq->kept = (struct pmv_event){
-		.event = FI_SHUTDOWN,
-		.len = sizeof(struct fi_eq_cm_entry),
-		.cm = {.fid = &ep->ep_fid.fid},
-	};
+	return sizeof(entry);
+}
+
+/* has_to_wait -- the kept event: a peer that calls again would replace the connection that ended */
+static bool has_to_wait(struct pmv_eq *eq)
+{
+	return eq->ends && !eq->kept.own && eq->kept.event == FI_CONNREQ;
 }
 
 /* take_event -- read the core's next event, if none is kept */
@@ -307,8 +321,6 @@ static ssize_t take_event(struct pmv_eq *eq)
 	ssize_t ret;
 
 	put_off(eq);
-	if (eq->ends && !eq->kept.len)
-		tell_end(eq);
 	for (unsigned int dropped = 0; !eq->kept.len; dropped++) {
 		pmv_tickets_go_on(eq);
 		if (eq->refusals)
@@ -344,15 +356,29 @@ static void nudge_agents(struct pmv_fabric *fabric)
 	pthread_mutex_unlock(&fabric->domains_lock);
 }
 
+/* read_next -- with the lock */
+static ssize_t read_next(struct pmv_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags)
+{
+	struct pmv_ep *ended = first_end(eq);
+	ssize_t ret = ended ? 0 : take_event(eq);
+
+	if (ended)
+		return tell_end(eq, ended, event, buf, len, flags);
+	if (!ret && !has_to_wait(eq))
+		return hand_over(eq, event, buf, len, flags);
+	return ret ? ret : -FI_EAGAIN;
+}
+
 ssize_t pmv_eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
 {
 	struct pmv_eq *eq = pmv_to_eq(fid);
 	ssize_t ret;
 
 	pthread_mutex_lock(&eq->lock);
-	ret = take_event(eq);
-	if (!ret)
-		ret = hand_over(eq, event, buf, len, flags);
+	ret = read_next(eq, event, buf, len, flags);
+	/* The core has told this thread only: whoever sleeps is to take what was put off. */
+	if (ret == -FI_EAGAIN && eq->ends)
+		pmv_eq_wake(eq);
 	pthread_mutex_unlock(&eq->lock);
 	nudge_agents(eq->fabric);
 	return ret;

@@ -370,7 +370,7 @@ static void push_all(struct pmv_queue *queue, bool looking)
 	/* What was found may be old. */
 	raised = (enum pmv_pending) atomic_load(&queue->raised);
 	if (most && raised > most && raise(&queue->pending, raised))
-		most = raised;
+		before = PMV_PENDING_NONE;
 	pthread_mutex_unlock(&queue->stall_lock);
 	/* Whoever sleeps has to ask for acknowledgements, or to post: this call may end. */
 	if (most > before)

@@ -144,15 +144,16 @@ struct pmv_queue {
 	int epoll_fd; /* core_fd and wake_fd; -1: no wait object */
 	int wake_fd;
 	int core_fd;
-	int news_fd;              /* core_fd's events, each once; where calls move the data */
-	struct pmv_signal signal; /* under the lock; its fd is constant */
-	atomic_uint armed;        /* by the call with this number; 0: nobody sleeps */
-	atomic_bool reading;      /* a call takes the entries that are added now */
-	atomic_ulong refused;     /* the thread whose call has found no room; 0: none has */
-	atomic_bool made_room;    /* perhaps, by another thread, since then */
-	atomic_uint arms;         /* so often somebody was about to sleep */
-	atomic_uint sleepers;     /* so many of the application's threads are in fi_cq_sread */
-	atomic_uint raised_arms;  /* when it was raised last */
+	int news_fd;               /* core_fd's events, each once; where calls move the data */
+	struct pmv_signal signal;  /* under the lock; its fd is constant */
+	atomic_uint armed;         /* by the call with this number; 0: nobody sleeps */
+	atomic_bool reading;       /* a call takes the entries that are added now */
+	atomic_ulong refused;      /* the thread whose call has found no room; 0: none has */
+	atomic_bool refused_slept; /* since then, it has */
+	atomic_bool made_room;     /* perhaps, by another thread, since then */
+	atomic_uint arms;          /* so often somebody was about to sleep */
+	atomic_uint sleepers;      /* so many of the application's threads are in fi_cq_sread */
+	atomic_uint raised_arms;   /* when it was raised last */
 
 	/* For whoever moves the data while the application does not: the agent's thread. */
 	TAILQ_ENTRY(pmv_queue) next_of_agent;
@@ -252,14 +253,13 @@ void pmv_queue_unwait(struct pmv_queue *queue, struct pmv_waiter *waiter);
  * since what is injected has none.
  *
  * pmv_queue_refuse -- this thread's call has found no room
- * pmv_queue_may_try_again -- true, once before each sleep: this thread was refused, and what it has
- *   read since then, or others have, may have made some
- * pmv_queue_has_tried_again -- true, once: it was told so.  It is to read nothing more now
- * pmv_queue_may_have_room -- true, once: there may be some now, made by another thread
+ * pmv_queue_is_refused -- this thread's has, and it has not slept since then.  What it moves now
+ * may make that room, and nothing would tell it pmv_queue_lets_sleep -- this thread is about to
+ * sleep pmv_queue_may_have_room -- true, once: there may be some now, made by another thread
  */
 void pmv_queue_refuse(struct pmv_queue *queue);
-bool pmv_queue_may_try_again(const struct pmv_queue *queue);
-bool pmv_queue_has_tried_again(const struct pmv_queue *queue);
+bool pmv_queue_is_refused(const struct pmv_queue *queue);
+void pmv_queue_lets_sleep(struct pmv_queue *queue);
 bool pmv_queue_may_have_room(struct pmv_queue *queue);
 
 /* pmv_queue_is_armed -- may somebody sleep on the descriptor?  queue may be NULL. */

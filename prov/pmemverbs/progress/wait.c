@@ -107,35 +107,22 @@ int pmv_queue_trywait(struct pmv_queue *queue)
 
 /* Room */
 
-/* This thread has found no room on an endpoint of that queue, and since then has tried again. */
-static _Thread_local struct {
-	const struct pmv_queue *queue;
-	bool tried;
-} refused;
-
 void pmv_queue_refuse(struct pmv_queue *queue)
 {
 	atomic_store(&queue->refused, (unsigned long) pthread_self());
-	if (refused.queue == queue)
-		return;
-	refused.queue = queue;
-	refused.tried = false;
+	atomic_store(&queue->refused_slept, false);
 }
 
-bool pmv_queue_may_try_again(const struct pmv_queue *queue)
+bool pmv_queue_is_refused(const struct pmv_queue *queue)
 {
-	if (refused.queue != queue || refused.tried)
-		return false;
-	refused.tried = true;
-	return true;
+	return atomic_load(&queue->refused) == (unsigned long) pthread_self() &&
+	       !atomic_load(&queue->refused_slept);
 }
 
-bool pmv_queue_has_tried_again(const struct pmv_queue *queue)
+void pmv_queue_lets_sleep(struct pmv_queue *queue)
 {
-	if (refused.queue != queue || !refused.tried)
-		return false;
-	refused.queue = NULL;
-	return true;
+	if (pmv_queue_is_refused(queue))
+		atomic_store(&queue->refused_slept, true);
 }
 
 bool pmv_queue_may_have_room(struct pmv_queue *queue)

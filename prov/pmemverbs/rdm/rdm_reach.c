@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/setting.h"
 
-/* Whoever has not called for that part of the time has paused. */
+/* Whoever has not called for a quarter of the time has paused. */
 #define PAUSES_OF_A_TIMEOUT 4
 
 /* An address that is not connected. */

@@ -6,7 +6,8 @@
  * it does for ever, with attempt after attempt, if nobody is there.  So attempts are paced,
  * and whoever has called for FI_PMEMVERBS_TIMEOUT seconds without a connection is told
  * -FI_ETIMEDOUT, once.  The call after that begins again.  A pause of the caller counts, too, but
- * the first call after a long one is made: nothing was tried meanwhile.
+ * the first call after a long one is made, as nothing was tried meanwhile, and calls go on for half
+ * the time then.
  *
  * The MSG endpoints tell by hooks.h which addresses are being connected to; the process has one
  * list of those.  An address leaves it when it is connected, has answered, or is tried no longer.

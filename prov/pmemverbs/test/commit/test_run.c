@@ -346,7 +346,6 @@ static void expect_to_hear_of_room(struct rig *rig, ssize_t ret)
 	struct pmv_cq *cq = pmv_to_cq(rig->cq);
 
 	cr_assert_eq(ret, -FI_EAGAIN);
-	cr_expect_eq(pmv_cq_trywait(cq), -FI_EAGAIN, "it may try again before it sleeps");
 	cr_expect_eq(pmv_cq_trywait(cq), 0, "nothing has moved");
 	cr_expect_not(is_ready(rig));
 	pmv_queue_progress(&cq->queue, false);
@@ -389,8 +388,7 @@ Test(stall, of_what_is_injected_may_end_before_the_application_sleeps)
 	rig->fake.room = 0;
 	refused(fi_inject(rig->ep, data, 8, 0), FI_EAGAIN);
 	move_data(rig);
-	cr_expect_eq(pmv_cq_trywait(cq), -FI_EAGAIN, "it may try again before it sleeps");
-	cr_expect_eq(pmv_cq_trywait(cq), -FI_EAGAIN, "there may be room");
+	cr_expect_eq(pmv_cq_trywait(cq), -FI_EAGAIN);
 	cr_expect_eq(pmv_cq_trywait(cq), 0);
 	rig_close(rig);
 }
