@@ -248,7 +248,6 @@ int pmv_cq_trywait(struct pmv_cq *cq)
 		return -FI_EAGAIN;
 	}
 	if (!ret) {
-		pmv_queue_lets_sleep(&cq->queue);
 		atomic_store(&cq->let_sleep_ns, pmv_clock_ns());
 		pmv_agent_has_left(&cq->domain->agent, &cq->queue);
 	}

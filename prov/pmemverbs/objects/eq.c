@@ -309,10 +309,11 @@ static ssize_t tell_end(struct pmv_eq *eq, struct pmv_ep *ep, uint32_t *event, v
 	return sizeof(entry);
 }
 
-/* has_to_wait -- the kept event: a peer that calls again would replace the connection that ended */
-static bool has_to_wait(struct pmv_eq *eq)
+/* has_to_wait -- the kept event: a connection request may replace a connection whose end is put off
+ */
+static bool has_to_wait(const struct pmv_eq *eq)
 {
-	return eq->ends && !eq->kept.own && eq->kept.event == FI_CONNREQ;
+	return eq->ends && eq->kept.len && !eq->kept.own && eq->kept.event == FI_CONNREQ;
 }
 
 /* take_event -- read the core's next event, if none is kept */
@@ -372,12 +373,17 @@ static ssize_t read_next(struct pmv_eq *eq, uint32_t *event, void *buf, size_t l
 ssize_t pmv_eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
 {
 	struct pmv_eq *eq = pmv_to_eq(fid);
+	bool waited;
 	ssize_t ret;
 
 	pthread_mutex_lock(&eq->lock);
+	waited = has_to_wait(eq);
 	ret = read_next(eq, event, buf, len, flags);
-	/* The core has told this thread only: whoever sleeps is to take what was put off. */
-	if (ret == -FI_EAGAIN && eq->ends)
+	/*
+	 * The core has told this thread only: whoever sleeps is to take what was put off.  If an
+	 * event was kept before, nothing has been read, and that was told.
+	 */
+	if (ret == -FI_EAGAIN && eq->ends && !waited)
 		pmv_eq_wake(eq);
 	pthread_mutex_unlock(&eq->lock);
 	nudge_agents(eq->fabric);

@@ -38,6 +38,13 @@ struct fi_ops pmv_fabric_fi_ops = {
 	.control = pmv_unwrap_control,
 };
 
+static struct pmv_cq *cq_of(struct fid *fid)
+{
+	return pmv_unwrap_fid(fid) && fid->fclass == FI_CLASS_CQ
+		       ? pmv_container_of(fid, struct pmv_cq, cq_fid.fid)
+		       : NULL;
+}
+
 static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
 {
 	struct pmv_fabric *fabric = pmv_to_fabric(fid);
@@ -48,14 +55,18 @@ static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
 
 		if (!core_fid)
 			ret = pmv_rdm_trywait(&fabric->rdm, fids[i]);
-		else if (fids[i]->fclass == FI_CLASS_CQ)
-			ret = pmv_cq_trywait(pmv_container_of(fids[i], struct pmv_cq, cq_fid.fid));
+		else if (cq_of(fids[i]))
+			ret = pmv_cq_trywait(cq_of(fids[i]));
 		else if (fids[i]->fclass == FI_CLASS_EQ)
 			ret = pmv_eq_trywait(pmv_container_of(fids[i], struct pmv_eq, eq_fid.fid));
 		else
 			ret = fi_trywait(fabric->core_fid, &core_fid, 1);
 		if (ret)
 			return ret;
+	}
+	for (int i = 0; i < count; i++) {
+		if (cq_of(fids[i]))
+			pmv_queue_lets_sleep(&cq_of(fids[i])->queue);
 	}
 	return 0;
 }

@@ -253,9 +253,10 @@ void pmv_queue_unwait(struct pmv_queue *queue, struct pmv_waiter *waiter);
  * since what is injected has none.
  *
  * pmv_queue_refuse -- this thread's call has found no room
- * pmv_queue_is_refused -- this thread's has, and it has not slept since then.  What it moves now
- * may make that room, and nothing would tell it pmv_queue_lets_sleep -- this thread is about to
- * sleep pmv_queue_may_have_room -- true, once: there may be some now, made by another thread
+ * pmv_queue_is_refused -- the same thread asks, and has not slept since then.  What it moves may
+ *   make that room, and nothing would tell it
+ * pmv_queue_lets_sleep -- this thread is about to sleep
+ * pmv_queue_may_have_room -- true, once: there may be some now, made by another thread
  */
 void pmv_queue_refuse(struct pmv_queue *queue);
 bool pmv_queue_is_refused(const struct pmv_queue *queue);
