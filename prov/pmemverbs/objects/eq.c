@@ -309,8 +309,7 @@ static ssize_t tell_end(struct pmv_eq *eq, struct pmv_ep *ep, uint32_t *event, v
 	return sizeof(entry);
 }
 
-/* has_to_wait -- the kept event: a connection request may replace a connection whose end is put off
- */
+/* has_to_wait -- the kept event, a connection request, may replace a connection that has ended */
 static bool has_to_wait(const struct pmv_eq *eq)
 {
 	return eq->ends && eq->kept.len && !eq->kept.own && eq->kept.event == FI_CONNREQ;
@@ -361,13 +360,14 @@ static void nudge_agents(struct pmv_fabric *fabric)
 static ssize_t read_next(struct pmv_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags)
 {
 	struct pmv_ep *ended = first_end(eq);
-	ssize_t ret = ended ? 0 : take_event(eq);
+	ssize_t ret;
 
 	if (ended)
 		return tell_end(eq, ended, event, buf, len, flags);
-	if (!ret && !has_to_wait(eq))
-		return hand_over(eq, event, buf, len, flags);
-	return ret ? ret : -FI_EAGAIN;
+	ret = take_event(eq);
+	if (ret)
+		return ret;
+	return has_to_wait(eq) ? -FI_EAGAIN : hand_over(eq, event, buf, len, flags);
 }
 
 ssize_t pmv_eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
@@ -380,8 +380,8 @@ ssize_t pmv_eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, 
 	waited = has_to_wait(eq);
 	ret = read_next(eq, event, buf, len, flags);
 	/*
-	 * The core has told this thread only: whoever sleeps is to take what was put off.  If an
-	 * event was kept before, nothing has been read, and that was told.
+	 * The core has told this thread only: whoever sleeps is to take what was put off.  If a
+	 * request was kept before, nothing was read, and the last such wake-up is still there.
 	 */
 	if (ret == -FI_EAGAIN && eq->ends && !waited)
 		pmv_eq_wake(eq);

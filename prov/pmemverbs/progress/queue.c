@@ -289,8 +289,8 @@ static void tell_sleepers(struct pmv_queue *queue)
 		pmv_queue_wake(queue);
 }
 
-/* raise -- to at least that; false: it was as high */
-static inline bool raise(atomic_int *level, enum pmv_pending to)
+/* raise_to -- to at least that; false: it was as high */
+static inline bool raise_to(atomic_int *level, enum pmv_pending to)
 {
 	int before = atomic_load(level);
 
@@ -303,7 +303,7 @@ static inline bool raise(atomic_int *level, enum pmv_pending to)
 
 static void raise_and_unlock(struct pmv_queue *queue, enum pmv_pending pending)
 {
-	bool raised = raise(&queue->pending, pending);
+	bool raised = raise_to(&queue->pending, pending);
 
 	pthread_mutex_unlock(&queue->stall_lock);
 	/* Whoever sleeps did not know of that. */
@@ -331,8 +331,8 @@ void pmv_queue_raise_pending(struct pmv_queue *queue, enum pmv_pending pending)
 {
 	if (atomic_load(&queue->pending) == PMV_PENDING_NONE)
 		return;
-	raise(&queue->raised, pending);
-	if (raise(&queue->pending, pending))
+	raise_to(&queue->raised, pending);
+	if (raise_to(&queue->pending, pending))
 		tell_sleepers(queue);
 }
 
@@ -369,7 +369,8 @@ static void push_all(struct pmv_queue *queue, bool looking)
 	atomic_store(&queue->pending, most);
 	/* What was found may be old. */
 	raised = (enum pmv_pending) atomic_load(&queue->raised);
-	if (most && raised > most && raise(&queue->pending, raised))
+	if (most && raised > most && raise_to(&queue->pending, raised))
+		/* Who has begun to sleep since it was lowered does not know. */
 		before = PMV_PENDING_NONE;
 	pthread_mutex_unlock(&queue->stall_lock);
 	/* Whoever sleeps has to ask for acknowledgements, or to post: this call may end. */
